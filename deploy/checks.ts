@@ -10,7 +10,7 @@ import {
   loopbackAddresses,
   neededSecrets,
   originsOf,
-  pinning,
+  pinningServices,
   unencrypted,
   type Configuration,
 } from './configuration.ts';
@@ -141,7 +141,7 @@ export async function checkPinning({
       },
     ];
   // Nobody but the Worker reaches what is bound to it.
-  const reachable = pinning(configuration, secretOf).filter(({ type }) => type !== 'r2');
+  const reachable = pinningServices(configuration, secretOf).filter(({ type }) => type !== 'r2');
   return await Promise.all(
     reachable.map(async (service): Promise<Finding> => {
       try {

@@ -146,10 +146,10 @@ function originFaults(list: string): ConfigurationFault[] {
 
 function backendFaults(configuration: Configuration): ConfigurationFault[] {
   const { vars } = configuration;
-  const faults = faultIn(() => pinning(configuration, () => 'token'));
+  const faults = faultIn(() => pinningServices(configuration, () => 'token'));
   if (faults.length > 0) return faults;
   const { setting } = backendsSetting(vars);
-  const count = pinning(configuration, () => 'token').length;
+  const count = pinningServices(configuration, () => 'token').length;
   const wanted = Number(vars['REPLICAS'] ?? 1);
   const placeholders = addressesOf(vars).filter(({ hostname }) => isReserved(hostname));
   const open = unencrypted(vars);
@@ -226,7 +226,7 @@ export function loopbackAddresses({ vars }: Configuration): string[] {
  * @param secretOf the value of a secret; undefined where it is not known
  * @throws misconfigured
  */
-export function pinning(
+export function pinningServices(
   { vars, buckets }: Pick<Configuration, 'vars' | 'buckets'>,
   secretOf: (name: string) => string | undefined,
 ): ConfiguredService[] {
@@ -246,7 +246,7 @@ export function pinning(
  */
 export function neededSecrets(configuration: Configuration): string[] {
   const names = new Set<string>();
-  pinning(configuration, (name) => {
+  pinningServices(configuration, (name) => {
     names.add(name);
     return 'token';
   });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../cli/local/package-root.ts';
 
 /** Part of the repository's `package.json` that goes into the packages. */
-export type Manifest = {
+export type PackageJson = {
   readonly version: string;
   readonly description: string;
   readonly keywords: readonly string[];
@@ -31,12 +31,12 @@ export const manPaths: readonly string[] = [
 ];
 
 /** The repository's own. */
-export async function readManifest(): Promise<Manifest> {
-  return JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as Manifest;
+export async function readManifest(): Promise<PackageJson> {
+  return JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as PackageJson;
 }
 
 /** Of `sealpin`. It has no dependencies: everything is in its bundles. */
-export function sdkManifest({ version, description, keywords, license, engines }: Manifest) {
+export function sdkManifest({ version, description, keywords, license, engines }: PackageJson) {
   const exports = Object.entries(sdkEntries).map(([name, source]) => [
     name === 'index' ? '.' : `./${name}`,
     { types: `./types/${source.replace(/\.ts$/, '.d.ts')}`, default: `./lib/${name}.js` },
@@ -57,7 +57,7 @@ export function sdkManifest({ version, description, keywords, license, engines }
 }
 
 /** Of `@sealpin/local`. @param sources texts that name the packages on which it depends */
-export function localManifest({ version, keywords, license, engines, dependencies }: Manifest, sources: string[]) {
+export function localManifest({ version, keywords, license, engines, dependencies }: PackageJson, sources: string[]) {
   const tools = ['esbuild', 'miniflare'];
   const isNeeded = (name: string): boolean =>
     tools.includes(name) || sources.some((text) => text.includes(`from '${name}'`) || text.includes(`from '${name}/`));

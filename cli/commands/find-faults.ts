@@ -9,7 +9,7 @@ import { headerOf } from '../io/http.ts';
 import { pathsIn } from '../io/paths.ts';
 import { ifMissing } from '../errno.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
-import { api, call, json, noService, refuseUnencrypted } from '../remote/client.ts';
+import { api, call, jsonIn, noService, refuseUnencrypted } from '../remote/client.ts';
 import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
@@ -119,7 +119,7 @@ async function serviceFindings(context: Context): Promise<Finding[]> {
     const { signal, timeouts } = own;
     const response = await call({ ...service, apiKey: undefined }, 'v1/health', { method: 'GET', signal, timeouts });
     clockMs = Date.parse(headerOf(response, 'date') ?? '') - own.now();
-    const { version, status } = await json(response, Health, service.url);
+    const { version, status } = await jsonIn(response, Health, service.url);
     const text = `${service.url.href} answers (version ${version})`;
     if (status === 'ok') return { text };
     return { state: 'note', text: `${text}; a backend of it takes no new files`, todo: 'its operator knows more' };

@@ -164,7 +164,7 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
 const maxJsonBytes = 16 * 1024 * 1024;
 
 /** Reads a response as JSON of a shape. @throws service_answer */
-export async function json<S extends Shape>(
+export async function jsonIn<S extends Shape>(
   response: HttpResponse,
   shape: S,
   url: URL,
@@ -187,7 +187,7 @@ export async function json<S extends Shape>(
 export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
   return async <S extends Shape>(shape: S, path: string, method: RequestOptions['method'] = 'GET', body?: unknown) => {
     const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
-    return await json(await call(service, path, options), shape, service.url);
+    return await jsonIn(await call(service, path, options), shape, service.url);
   };
 }
 
@@ -213,7 +213,7 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
       const path = `v1/storage/plain${queryOf({ cid, provisional: provisional || undefined })}`;
       const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
       const { signal, timeouts } = context;
-      return json(
+      return jsonIn(
         await call(service, path, { method: 'POST', headers, body, onSent, signal, timeouts }),
         StoredFile,
         url,

@@ -16,7 +16,7 @@ import {
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { headerOf } from '../io/http.ts';
-import { type ApiCaller, call, json, queryOf, requester } from './client.ts';
+import { type ApiCaller, call, jsonIn, queryOf, requester } from './client.ts';
 import { pages } from './pages.ts';
 
 const pageAccounts = 100;
@@ -57,7 +57,7 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
     async repair(): Promise<number> {
       const { signal, timeouts } = context;
       const response = await call(service, 'v1/operator/repair', { method: 'POST', signal, timeouts });
-      await json(response, Repair, service.url);
+      await jsonIn(response, Repair, service.url);
       const begun = Date.parse(headerOf(response, 'date') ?? '');
       return Number.isNaN(begun) ? Date.now() : begun;
     },

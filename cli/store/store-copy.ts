@@ -20,7 +20,7 @@ import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/in
 import type { Context } from '../context.ts';
 import { type ServiceLimits, limitsOf, refuseLarge } from './limits.ts';
 import type { RequestOptions } from '../io/http.ts';
-import { type Api, api, call, json } from '../remote/client.ts';
+import { type Api, api, call, jsonIn } from '../remote/client.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { refuseOther } from './store-blob.ts';
@@ -183,7 +183,7 @@ async function inOneRequest(
         onBytes(bytes);
       });
       const request = { method: 'POST', headers, body, signal, timeouts } as const;
-      return await json(await call(service, `v1/storage/${mode}`, request), NewlyStoredFile, service.url);
+      return await jsonIn(await call(service, `v1/storage/${mode}`, request), NewlyStoredFile, service.url);
     } catch (error) {
       await attempts.failed(error);
       onBytes(-sentBytes);

@@ -276,6 +276,17 @@ describe('the rooms of the house', () => {
     expect(twinsOf(sources, (path) => posix.basename(path))).toEqual([]);
   });
 
+  // What clients do in the simulation is named like the operation.
+  test('export no name from more than two files, but `command`', () => {
+    const declaration = /^export (?:async )?(?:abstract )?(?:function\*?|const|class|interface|type|let) (\w+)/gm;
+    const exported = sources.flatMap((path) => {
+      const names = readFileSync(join(root, path), 'utf8').matchAll(declaration);
+      return path.startsWith('simulation/') ? [] : [...new Set(Array.from(names, ([, name = '']) => name))];
+    });
+    const many = [...Map.groupBy(exported, (name) => name)].filter(([, { length }]) => length > 2);
+    expect(many.map(([name]) => name)).toEqual(['command']);
+  });
+
   // An error is where it is thrown.
   test('have classes with the names of their files: XRows of rows, XCalls for calls by RPC', () => {
     const classes = sources.flatMap((path) =>

@@ -29,14 +29,14 @@ export function countRequest(c: Ctx, ms: number): void {
   add('sealpin_http_request_body_bytes_total', labelsOf({ route }), lengthOf(c.req.raw.headers));
   if (name !== 'HEAD') add('sealpin_http_response_body_bytes_total', labelsOf({ route }), lengthOf(headers));
   if (c.var.code !== undefined) add('sealpin_errors_total', labelsOf({ code: c.var.code }), 1);
-  collector.handOverLater(c, () => handOver(c.env));
+  collector.handOverLater(c, () => handOverCounts(c.env));
 }
 
 /**
  * Hands over what this isolate has counted. Where that fails it is kept; an addition that was lost
  * on its way back counts twice.
  */
-export async function handOver(env: MetricsBinding): Promise<void> {
+export async function handOverCounts(env: MetricsBinding): Promise<void> {
   const counters = [...counted.values()];
   counted.clear();
   if (counters.length === 0) return;

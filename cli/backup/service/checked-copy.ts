@@ -9,10 +9,10 @@ import { partSuffix } from '../../local/node/recover.ts';
 import type { Leaf } from './node-index.ts';
 
 /** Kinds of damage to a file. */
-export type Fault = 'missing' | 'damaged';
+export type CopyFault = 'missing' | 'damaged';
 
 /** Compares every leaf of a file with its CID. */
-export async function faultIn(path: string, leaves: readonly Leaf[]): Promise<Fault | undefined> {
+export async function faultIn(path: string, leaves: readonly Leaf[]): Promise<CopyFault | undefined> {
   const file = await open(path, 'r');
   try {
     let buffer = Buffer.alloc(0);
@@ -41,8 +41,8 @@ export async function faultIn(path: string, leaves: readonly Leaf[]): Promise<Fa
 export async function copyChecked(
   from: string,
   to: string,
-  check: (copy: string) => Promise<Fault | undefined>,
-): Promise<Fault | undefined> {
+  check: (copy: string) => Promise<CopyFault | undefined>,
+): Promise<CopyFault | undefined> {
   const temporary = temporaryPath(dirname(to));
   try {
     if (!(await didCopy(from, temporary))) return 'missing';

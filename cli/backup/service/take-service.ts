@@ -19,7 +19,7 @@ import { filesOf, isDatabase, logBytesOf, type Snapshot, writtenAt } from '../..
 import { localPaths, type Secrets } from '../../local/state.ts';
 import { writeRecord } from '../layout.ts';
 import { NodeIndex } from './node-index.ts';
-import { copyChecked, type Fault, faultIn } from './checked-copy.ts';
+import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import { sealSecrets } from './sealed-secrets.ts';
 import {
   type Blocks,
@@ -48,7 +48,7 @@ export type TakenService = {
   /** Files whose bytes are at another backend, and not in the backup. */
   readonly foreign: number;
   /** Files with bytes that the service itself has damaged or not at all, by their CIDs. */
-  readonly bad: readonly { readonly cid: string; readonly why: Fault }[];
+  readonly bad: readonly { readonly cid: string; readonly why: CopyFault }[];
   /** Reports that the backup has the secrets of the service. */
   readonly secrets: boolean;
 };
@@ -255,7 +255,7 @@ type CopiedBlocks = {
   readonly files: Blocks[];
   readonly written: number;
   readonly bytes: number;
-  readonly bad: readonly { readonly cid: string; readonly why: Fault }[];
+  readonly bad: readonly { readonly cid: string; readonly why: CopyFault }[];
 };
 
 /** Copies the files with bytes that are not there, eight at a time. @param part of the index */
@@ -267,7 +267,7 @@ async function copyAllBlocks(
   const index = new NodeIndex(join(folder.parts, part));
   const known = new Map(before?.blocks.map((each) => [each.name, each]));
   const files: Blocks[] = [];
-  const bad: { cid: string; why: Fault }[] = [];
+  const bad: { cid: string; why: CopyFault }[] = [];
   let [written, bytes] = [0, 0];
   try {
     await forEachOf(index.files(), async (file) => {

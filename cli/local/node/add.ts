@@ -4,7 +4,7 @@
 import { addOptions } from '../../../shared/ipfs/index.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, parts } from './multipart.ts';
-import { flag, lines, RpcError, type RpcCall } from './rpc.ts';
+import { isSet, lines, RpcError, type RpcCall } from './rpc.ts';
 import type { Written } from './indexer.ts';
 import type { Writer } from './writer.ts';
 import type { Store } from './store.ts';
@@ -31,8 +31,8 @@ export async function addFile(store: Store, { request, response, query }: RpcCal
       throw new RpcError(`this node stores unixfs-v1-2025 only: ${name} must be ${value}`, { client: true });
   }
   const name = query.get('pin-name') ?? '';
-  const pin = flag(query, 'pin', true);
-  const keep = !flag(query, 'only-hash');
+  const pin = isSet(query, 'pin', true);
+  const keep = !isSet(query, 'only-hash');
   if (name !== '' && !pin) throw new RpcError('pin-name option requires pin to be set', { client: true });
   if (Buffer.byteLength(name) > nameBytes)
     throw new RpcError(`pin name is longer than ${nameBytes} bytes`, { client: true });

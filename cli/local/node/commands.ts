@@ -7,7 +7,7 @@ import { addFile } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
 import { content, fileBytes, runs } from './content.ts';
 import { dagImport } from './import.ts';
-import { cid, cids, count, flag, json, lines, RpcError, sendBytes, type RpcCall } from './rpc.ts';
+import { cid, cids, count, isSet, lines, RpcError, sendBytes, sendJson, type RpcCall } from './rpc.ts';
 import type { Store } from './store.ts';
 
 export type RpcCommand = (call: RpcCall) => Promise<void> | void;
@@ -37,8 +37,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, RpcCommand> 
     ['pin/rm', (call) => pinRm(store, call)],
     ['pin/ls', (call) => pinLs(store, call)],
     ['repo/gc', (call) => gc(store, call)],
-    ['id', ({ response }) => json(response, peer)],
-    ['version', ({ response }) => json(response, system)],
+    ['id', ({ response }) => sendJson(response, peer)],
+    ['version', ({ response }) => sendJson(response, system)],
   ]);
 }
 
@@ -112,24 +112,24 @@ function blockRm(store: Store, { query, response }: RpcCall): void {
   const block = location === undefined ? undefined : (location.node ?? leaf(store, location));
   const isDamaged =
     block !== undefined && cidOf(parseCid(wanted).codec, hash('sha256', block, 'buffer')).text !== wanted;
-  json(response, { Hash: wanted, ...(isDamaged && { Error: 'another file has this block' }) });
+  sendJson(response, { Hash: wanted, ...(isDamaged && { Error: 'another file has this block' }) });
 }
 
 function blockStat(store: Store, { query, response }: RpcCall): void {
   const wanted = cid(query);
   const location = find(store, wanted);
-  json(response, { Key: wanted, Size: location.bytes });
+  sendJson(response, { Key: wanted, Size: location.bytes });
 }
 
 function pinAdd(store: Store, { query, response }: RpcCall): void {
-  if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
+  if (!isSet(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
   const wanted = cids(query);
   for (const one of wanted) {
     const missing = store.catalog.missing(one);
     if (missing !== undefined) throw new RpcError(`pin: ${notFound(missing)}`);
   }
   for (const one of wanted) store.catalog.pin(one, query.get('name') ?? '');
-  json(response, { Pins: wanted });
+  sendJson(response, { Pins: wanted });
 }
 
 /** Always offline, and without progress: one record at the end. */
@@ -152,7 +152,7 @@ function dagStat(store: Store, { query, response }: RpcCall): void {
 async function pinRm(store: Store, { query, response }: RpcCall): Promise<void> {
   const wanted = cids(query);
   if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
-  json(response, { Pins: wanted });
+  sendJson(response, { Pins: wanted });
 }
 
 function indirect({ catalog }: Store, one: string | undefined): { Cid: string; Type: string; Name: string }[] {
@@ -165,7 +165,7 @@ function pinLs(store: Store, { query, response }: RpcCall): void {
   const type = query.get('type') ?? 'all';
   if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
     throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
-  const names = flag(query, 'names');
+  const names = isSet(query, 'names');
   const wanted = query.has('arg') ? cids(query) : [undefined];
   const found = wanted.flatMap((one) => {
     const recursive =
@@ -177,8 +177,8 @@ function pinLs(store: Store, { query, response }: RpcCall): void {
       throw new RpcError(`path '/ipfs/${one}' is not pinned`);
     return [...recursive, ...below];
   });
-  if (flag(query, 'stream')) lines(response, found);
-  else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
+  if (isSet(query, 'stream')) lines(response, found);
+  else sendJson(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
 }
 
 async function gc(store: Store, { response }: RpcCall): Promise<void> {

@@ -8,7 +8,7 @@ import { BufferPool } from '../../../shared/streams/buffer-pool.ts';
 import type { ByteReader } from '../../../shared/streams/reader.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
-import { flag, lines, RpcError, type RpcCall } from './rpc.ts';
+import { isSet, lines, RpcError, type RpcCall } from './rpc.ts';
 import type { Complete } from './rows.ts';
 import type { Importer } from './importer.ts';
 import type { Store } from './store.ts';
@@ -18,9 +18,9 @@ import { verify } from './verify.ts';
 type Counts = { BlockCount: number; BlockBytesCount: number };
 
 export async function dagImport(store: Store, { request, response, query }: RpcCall): Promise<void> {
-  if (flag(query, 'pin-roots', true))
+  if (isSet(query, 'pin-roots', true))
     throw new RpcError('this node imports without pins: pin-roots must be false', { client: true });
-  const stats = flag(query, 'stats');
+  const stats = isSet(query, 'stats');
   const counts: Counts = { BlockCount: 0, BlockBytesCount: 0 };
   const importers: Importer[] = [];
   const files: Complete[] = [];

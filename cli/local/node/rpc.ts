@@ -23,7 +23,7 @@ export class RpcError extends Error {
 export type RpcCall = { request: IncomingMessage; response: ServerResponse; query: URLSearchParams };
 
 /** A boolean option, as Kubo's clients write it; `otherwise` when it is absent. */
-export function flag(query: URLSearchParams, name: string, otherwise = false): boolean {
+export function isSet(query: URLSearchParams, name: string, otherwise = false): boolean {
   const text = query.get(name);
   if (text === null) return otherwise;
   if (text !== 'true' && text !== 'false' && text !== '')
@@ -64,7 +64,7 @@ export function cid(query: URLSearchParams): string {
 }
 
 /** Sends one JSON record. */
-export function json(response: ServerResponse, value: unknown): void {
+export function sendJson(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(`${JSON.stringify(value)}\n`);
 }
 

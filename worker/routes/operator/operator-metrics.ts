@@ -6,7 +6,7 @@ import { version } from '../../../package.json';
 import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { exposition, expositionType, labelsOf, type Metric } from '../../http/exposition.ts';
-import { handOver } from '../../http/request-counts.ts';
+import { handOverCounts } from '../../http/request-counts.ts';
 import { errorText, log } from '../../log.ts';
 import type { AccountGauges } from '../../objects/account/account-gauges.ts';
 import { askInBatches } from '../../objects/batches.ts';
@@ -48,7 +48,7 @@ const counters: readonly Omit<Metric, 'samples'>[] = [
 
 /** Returns all metrics. Objects that do not respond are counted, and fail nothing. */
 export async function readMetrics(c: Ctx): Promise<Response> {
-  await handOver(c.env);
+  await handOverCounts(c.env);
   const [sums, accounts, pins, state] = await Promise.all([
     unwrap(metricsOf(c.env).read()),
     askAccounts(c.env),
