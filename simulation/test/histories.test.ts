@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
@@ -24,4 +26,11 @@ test.for(['2', '3'])('nothing is violated in half a year of the seed %s', async 
 test.for(historyFiles)('nothing is violated any more in %s', async (file) => {
   const run = await runPlan(code, planFrom(file));
   expect(run.violation, run.history.join('\n')).toBeUndefined();
+});
+
+test('the model is one that can be read: at most 500 lines', () => {
+  const lines = ['model', 'quotas', 'denials'].map(
+    (name) => readFileSync(join(import.meta.dirname, `../world/${name}.ts`), 'utf8').split('\n').length - 1,
+  );
+  expect(lines.reduce((sum, each) => sum + each, 0)).toBeLessThanOrEqual(500);
 });
