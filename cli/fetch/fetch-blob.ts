@@ -24,6 +24,8 @@ import { visible } from '../terminal/output.ts';
 import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
+import { localFiles } from './local-files.ts';
+import { memory } from '../io/byte-stream.ts';
 
 /** Recognizes a reference to a blob by a link or an IPFS path, as opposed to a local file. */
 export function isBlobReference(text: string): boolean {
@@ -105,7 +107,9 @@ export async function openBlob(
   onBlock?: OpenOptions['onBlock'],
 ): Promise<IpfsFile & { readonly isHere: boolean }> {
   const { sources, isHere } = await findSources(context);
-  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), onBlock });
+  // What is kept is written while the next block is read, and so its memory cannot be used again.
+  const pool = isHere ? memory : undefined;
+  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), onBlock, pool });
   return { size, read, isHere };
 }
 
@@ -158,9 +162,10 @@ export async function sourcesOf(context: Context): Promise<BlockSource[]> {
 }
 
 async function findSources(context: Context): Promise<{ sources: BlockSource[]; isHere: boolean }> {
-  const { url, local, gateways } = await findService(context);
+  const { url, local, isDirect, gateways } = await findService(context);
   const service = url === undefined ? [] : [sourceAt(url, `service ${url.host}`, context)];
-  const sources = [...service, ...sourcesAt(gateways, context)];
+  const files = url === undefined || isDirect !== true ? [] : service.map((each) => localFiles(url, each, context));
+  const sources = [...files, ...service, ...sourcesAt(gateways, context)];
   if (sources.length === 0)
     throw noService('name the service that stores it: --service https://… (the sender knows it)');
   return { sources, isHere: local === true && gateways.length === 0 };

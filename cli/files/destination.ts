@@ -94,7 +94,8 @@ async function fillWithPart(
   try {
     for await (const { header, body } of entriesIn(archive, part)) {
       if (header.type === 'file' && header.name === '')
-        return { ...(await whole.fill(body, o)), modified: entryTime(header) };
+        // A piece of the archive is in use by what comes after the file in it.
+        return { ...(await whole.fill(body, { ...o, onWritten: () => undefined })), modified: entryTime(header) };
       throw new SealpinError('usage', `${part.join('/')} is ${header.type === 'symlink' ? 'a link' : 'a folder'}`, {
         hint: header.type === 'symlink' ? 'name the file that it leads to' : 'make the folder of it with --extract',
       });

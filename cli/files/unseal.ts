@@ -10,7 +10,7 @@ import { openFile } from '../../shared/ipfs/index.ts';
 import { peeked } from '../../shared/streams/pulled.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { openDownload } from '../fetch/kept-download.ts';
-import { release } from '../io/byte-stream.ts';
+import { memory } from '../io/byte-stream.ts';
 import { isCar, openCar } from '../io/car-file.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -88,7 +88,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   try {
     destination = await openDestination({ ...o, modified: await timeOf(o, context) }, context, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
-    const opened = await open(source.stream, { backend: nodeBackend });
+    const opened = await open(source.stream, { backend: nodeBackend, pool: memory });
     // A progress bar would appear in the middle of the text on the same terminal.
     const progress = () =>
       o.outputFile === '-' && context.stdout.isTTY
@@ -97,7 +97,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
     const plaintext = await openWith(opened, o, context);
     // Plaintext was made here and is nowhere else; what was not encrypted may still be in use by
     // its source.
-    const onWritten = opened.kind === 'plain' ? () => undefined : release;
+    const onWritten = opened.kind === 'plain' ? () => undefined : (chunk: Uint8Array): void => memory.giveBack(chunk);
     const { bytes, wrote } = await destination.fill(plaintext, {
       progress: progress(),
       signal: context.signal,

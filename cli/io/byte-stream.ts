@@ -1,4 +1,5 @@
 /** Bytes in memory that this process owns and can release early. */
+import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 
 /**
  * Frees the memory of bytes at once if they fill their buffer; they are empty then. Only for bytes
@@ -9,6 +10,9 @@ export function release(bytes: Uint8Array): void {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) buffer.transfer(0);
 }
+
+/** Memory of the large pieces of what a command fetches and opens, which is used again. */
+export const memory = new BufferPool();
 
 /**
  * Makes a byte stream of pieces: a BYOB read of n bytes gets n bytes at once, however small the

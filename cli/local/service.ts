@@ -193,7 +193,7 @@ async function listening(o: Listening): Promise<Listener> {
   refuseLongSocket(path);
   const workerd = await workerdAt(socket, url, o);
   const { headers, handover } = workerd;
-  const given = direct && { ...direct, header: async () => handover };
+  const given = direct && { ...direct, placesOf: undefined, header: async () => handover };
   return await onFreePort(wanted, async (port) => {
     const { close } = await startFront({ origin: url, proxies, port, path, headers, direct: given, log });
     o.cleanup.add(close);

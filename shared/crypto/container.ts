@@ -1,5 +1,6 @@
 /** Whole containers: a header, and the payload after it. */
 import { isSealpinError, SealpinError } from '../errors.ts';
+import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
 import { dearmor } from './armor.ts';
@@ -87,6 +88,8 @@ export async function encrypt(
  * which throws `wrong_kind`, `decrypt_failed`, `header_invalid`, `kdf_unavailable`; its stream
  * errors with `decrypt_failed` or `container_invalid` after a prefix of the plaintext, and the
  * detail names the length of that prefix.
+ * @param o.pool where the memory of the container's pieces goes once they are opened, and where
+ * that of the plaintext comes from
  * @throws SealpinError `unsupported_version`, `header_invalid`
  * @example
  * const opened = await open(response.body);
@@ -97,12 +100,12 @@ export async function encrypt(
  */
 export async function open(
   container: ReadableStream<Uint8Array>,
-  { backend = webBackend }: { backend?: Backend | undefined } = {},
+  { backend = webBackend, pool }: { backend?: Backend | undefined; pool?: BufferPool | undefined } = {},
 ): Promise<Opened> {
-  const source = new ByteSource(container);
+  const source = new ByteSource(container, pool);
   try {
     const sniffed = await sniffSource(source);
-    if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), backend);
+    if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), backend, pool);
     if (sniffed === 'armor') return await openArmored(new ByteSource(dearmor(source)), backend);
     if (sniffed === 'unsupported') throw new SealpinError('unsupported_version');
     return { kind: sniffed ?? 'plain', stream: source.rest() };
@@ -125,6 +128,7 @@ async function openHeader(
   source: ByteSource,
   format: FormatRow,
   backend: Backend,
+  pool?: BufferPool,
 ): Promise<Extract<Opened, { kind: Format }>> {
   const header = await readHeader(source, format.versionLine);
   checkStanzas(header.stanzas, format);
@@ -153,7 +157,7 @@ async function openHeader(
         const fileKey = await unwrapWith(identities, again);
         if (detachedLine !== undefined) await takeDetachedLine(source, detachedLine);
         const chunks = await format.payload.read(source, backend, fileKey);
-        return openChunks(source, () => chunks);
+        return openChunks(source, () => chunks, pool);
       } catch (error) {
         source.abandon(error);
         throw error;

@@ -268,7 +268,7 @@ function sourceReader(
   const { car, read } = source;
   if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal), pool);
   if (read) {
-    return rangeSourceReader(source, ({ start, contiguousBytes }, signal) =>
+    return rangeSourceReader(source, pool, ({ start, contiguousBytes }, signal) =>
       read.call(source, root.text, start, contiguousBytes, signal),
     );
   }
@@ -278,6 +278,7 @@ function sourceReader(
 /** Leaves come from one stream for as many as follow each other, interior nodes one by one. */
 function rangeSourceReader(
   source: BlockSource,
+  pool: BufferPool | undefined,
   open: (request: BlockRequest, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
 ): SourceReader {
   let reader: ByteReader | undefined;
@@ -302,7 +303,7 @@ function rangeSourceReader(
         });
         // It lacks a leaf, and may have, or find, this one.
         if (stream === undefined) return source.block(cid.text, signal);
-        reader = byteReader(stream);
+        reader = byteReader(stream, pool);
         position = start;
         remaining = contiguousBytes;
       }

@@ -14,6 +14,8 @@ import { failureText, sendBytes } from '../node/rpc.ts';
 
 /** What takes and gives bytes. */
 export type Direct = Pick<RunningNode, 'receive' | 'carOf'> & {
+  /** Where a file lies, for commands of the same user: only a service on loopback says so. */
+  readonly placesOf?: RunningNode['placesOf'] | undefined;
   /** Gives the header by which the runtime knows that a request is handed over, once it runs. */
   header(): Promise<readonly [name: string, value: string]>;
 };
@@ -25,6 +27,9 @@ export const handedPrefixes = [uploadTo, 'GET /ipfs/'] as const;
 
 /** The header that names the place of a response's bytes, as JSON. */
 const placeHeader = 'sealpin-place';
+
+/** The header by which a command asks for the places on the disk, to read them itself. */
+const placesHeader = 'sealpin-places';
 
 /** A smaller body costs less where it is than the way around. */
 const leastBytes = leafBytes;
@@ -99,10 +104,33 @@ export async function handOver(request: IncomingMessage, upstream: ClientRequest
   upstream.end(JSON.stringify(report));
 }
 
+type Place = Parameters<Direct['carOf']>[0];
+
 /** The place of the bytes of a response; undefined: they are in it. */
-export function placeOf({ headers }: IncomingMessage): Parameters<Direct['carOf']>[0] | undefined {
+export function placeOf({ headers }: IncomingMessage): Place | undefined {
   const place = headers[placeHeader];
-  return place === undefined ? undefined : (JSON.parse(String(place)) as Parameters<Direct['carOf']>[0]);
+  return place === undefined ? undefined : (JSON.parse(String(place)) as Place);
+}
+
+/**
+ * Answers with where the bytes lie on the disk, if that is asked for and may be told.
+ * @returns whether it did
+ */
+export function tellPlaces(
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+  place: Place,
+  { placesOf }: Direct,
+): boolean {
+  if (placesOf === undefined || headers[placesHeader] === undefined) return false;
+  try {
+    const places = JSON.stringify(placesOf(place));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(places);
+  } catch {
+    // A block is missing: the other way says so.
+    response.writeHead(503).end();
+  }
+  return true;
 }
 
 /** Headers of a response whose bytes the node gives. */

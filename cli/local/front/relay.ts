@@ -6,7 +6,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { errnoOf } from '../../errno.ts';
 import { request as httpRequest } from '../../io/node-http.ts';
 import { endToEnd, type Forwarded } from './forwarded-headers.ts';
-import { give, givenHeaders, handedHeaders, handOver, isHandedOver, placeOf, type Direct } from './handover.ts';
+import {
+  give,
+  givenHeaders,
+  handedHeaders,
+  handOver,
+  isHandedOver,
+  placeOf,
+  tellPlaces,
+  type Direct,
+} from './handover.ts';
 
 /** Wait for a runtime that is being replaced, in ms. */
 const absentMs = 5_000;
@@ -99,13 +108,11 @@ export async function relay(
       // What the client sends next would be the body that it was not asked for.
       const isUnasked = isAwaited && forwarded.expects;
       if (isUnasked) response.shouldKeepAlive = false;
-      const place = direct && placeOf(answer);
-      const headers = endToEnd(answer.rawHeaders);
-      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, place ? givenHeaders(headers) : headers);
-      response.flushHeaders();
-      // A response that breaks off breaks the connection, so that it does not look complete.
-      if (direct && place) void give(response, direct.carOf(place)).finally(() => readRest(answer));
-      else pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
+      if (direct === undefined || !giveDirectly(request, response, answer, direct)) {
+        begin(response, answer, endToEnd(answer.rawHeaders));
+        // A response that breaks off breaks the connection, so that it does not look complete.
+        pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
+      }
       resolve();
     });
     // After the response has begun, `pipeline` knows.
@@ -114,6 +121,31 @@ export async function relay(
       else reject(error);
     });
   });
+}
+
+function begin(response: ServerResponse, { statusCode, statusMessage }: IncomingMessage, headers: string[]): void {
+  response.writeHead(statusCode ?? 502, statusMessage, headers);
+  response.flushHeaders();
+}
+
+/**
+ * Gives what the node has, or tells where it lies.
+ * @returns whether it has the body of the response
+ */
+function giveDirectly(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: IncomingMessage,
+  direct: Direct,
+): boolean {
+  const place = placeOf(answer);
+  if (place === undefined) return false;
+  if (tellPlaces(request, response, place, direct)) readRest(answer);
+  else {
+    begin(response, answer, givenHeaders(endToEnd(answer.rawHeaders)));
+    void give(response, direct.carOf(place)).finally(() => readRest(answer));
+  }
+  return true;
 }
 
 /** Reads the rest of a body that nobody wants, so that its client gets to read the response. */

@@ -63,6 +63,26 @@ export async function* carOfFile(
   }
 }
 
+/** Bytes of a data file: its name in `data/`, or with `.part` behind it, and where they are. */
+export type FileRun = readonly [file: string, offset: number, bytes: number];
+
+/**
+ * Where bytes of a file lie, in order; runs that follow each other are one.
+ * @throws RpcError for a block that is missing
+ */
+export function placesOfFile(
+  { catalog }: Store,
+  { cid, from, to = Number.MAX_SAFE_INTEGER }: Parameters<typeof carOfFile>[1],
+): FileRun[] {
+  const places: [string, number, number][] = [];
+  for (const { location, offset, bytes } of runsOf(blocksOf(catalog, cid, { from, to }))) {
+    const last = places.at(-1);
+    if (last !== undefined && last[0] === location.file && last[1] + last[2] === offset) last[2] += bytes;
+    else places.push([location.file, offset, bytes]);
+  }
+  return places;
+}
+
 function* runsOf(blocks: Iterable<Placed>) {
   for (const { location } of blocks)
     if (location.node === null && location.bytes > 0)

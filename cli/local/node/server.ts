@@ -9,9 +9,9 @@ import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
-import { carOfFile, receive, type ReceivedFile } from './direct.ts';
+import { carOfFile, placesOfFile, receive, type FileRun, type ReceivedFile } from './direct.ts';
 import { fail, text } from './rpc.ts';
-import { openStore } from './store.ts';
+import { openStore, type Store } from './store.ts';
 import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
 
 export type NodeOptions = {
@@ -36,6 +36,8 @@ export type RunningNode = {
   /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
   receive(pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile>;
   carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
+  /** Where a file lies on the disk. */
+  placesOf(file: Parameters<typeof carOfFile>[1]): FileRun[];
   /** Reads every block that it holds, and compares it with its CID. */
   verify(position?: string): Promise<VerifiedBlocks>;
   /**
@@ -108,8 +110,7 @@ export async function startNode({
 
   return {
     url: `http://127.0.0.1:${ownPort}`,
-    receive: (pieces) => receive(store, pieces),
-    carOf: (file) => carOfFile(store, file),
+    ...filesOf(store),
     verify: (position) => verifyBlocks(store, position),
     keep: (path) => store.keep(path),
     async close() {
@@ -123,6 +124,12 @@ export async function startNode({
     },
   };
 }
+
+const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'carOf' | 'placesOf'> => ({
+  receive: (pieces) => receive(store, pieces),
+  carOf: (file) => carOfFile(store, file),
+  placesOf: (file) => placesOfFile(store, file),
+});
 
 function drain(request: IncomingMessage): void {
   const timer = setTimeout(() => request.destroy(), drainMs);

@@ -10,7 +10,7 @@ import { cidBuilder, fileFromCar } from '../../../shared/ipfs/index.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { api, ask as askApi, here, remove, startHere, type RunningHere } from '../local/harness.ts';
-import { itemOf, present } from '../../../testkit/present.ts';
+import { flip, itemOf, present } from '../../../testkit/present.ts';
 
 let service: RunningHere;
 beforeAll(async () => {
@@ -200,6 +200,23 @@ test('the command line sends a large file as its bytes, and reads it back', asyn
   expect((await filesOnDisk()).filter((name) => name.endsWith('.car'))).toEqual([]);
   expect(await here(['decrypt', stored.stdout.trim(), back, ...flags], secret)).toMatchObject({ code: 0 });
   expect((await readFile(back)).equals(await readFile(plain))).toBe(true);
+});
+
+test('a block that is damaged on the disk is not opened, and no file appears', async () => {
+  const directory = await temporaryDirectory();
+  const [plain, back] = [join(directory, 'plain'), join(directory, 'back')];
+  await writeFile(plain, randomBytes(3 * 2 ** 20));
+  const flags = [`--data-dir=${service.dataDir}`];
+  const secret = { SEALPIN_PASSWORD: 'correct horse battery staple' };
+  const before = new Set(await filesOnDisk());
+  const stored = await here(['encrypt', plain, ...flags], secret);
+  const name = present((await filesOnDisk()).find((each) => !before.has(each)));
+  const path = join(localPaths(service.dataDir).ipfs, 'data', name);
+  const bytes = await readFile(path);
+  flip(bytes, 2 * 2 ** 20);
+  await writeFile(path, bytes);
+  expect(await here(['decrypt', stored.stdout.trim(), back, ...flags], secret)).toMatchObject({ code: 5 });
+  expect(await readdir(directory)).toEqual(['plain']);
 });
 
 test('a connection that begins in pieces, or with nothing, is served', async () => {

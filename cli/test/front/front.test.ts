@@ -261,6 +261,17 @@ describe('what a client sends to confuse two readers', () => {
     const answer = await ask(service, '/v1/health?live', { headers });
     expect(answer).toMatchObject({ status: 200, body: expect.stringContaining('"status":"ok"') });
   });
+
+  test('a request for places on the disk gets the blocks', async () => {
+    const bytes = randomBytes(2 ** 20 + 1);
+    const { body } = await ask(service, '/v1/storage/plain', {
+      method: 'POST',
+      headers: storing(apiKey),
+      body: bytes,
+    });
+    const answer = await ask(service, `/ipfs/${fileOf(body).cid}?format=car`, { headers: { 'sealpin-places': '1' } });
+    expect(answer).toMatchObject({ status: 200, headers: { 'content-type': expect.stringContaining('ipld.car') } });
+  });
 });
 
 describe('a peer that is not the proxy', () => {

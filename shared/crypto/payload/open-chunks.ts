@@ -16,14 +16,23 @@ import { batchBytes, tagBytes, type Chunks } from './chunking.ts';
  * an error.
  * @param begin called once, at the first read: it takes what is before the chunks
  */
-export function openChunks(source: ByteSource, begin: () => Awaitable<Chunks>): ReadableStream<Uint8Array> {
+export function openChunks(
+  source: ByteSource,
+  begin: () => Awaitable<Chunks>,
+  pool?: BufferPool,
+): ReadableStream<Uint8Array> {
   let index = 0;
-  return openBatches(source, begin, async (chunks) => {
-    await source.fill((batchBytes / chunks.chunkBytes) * (chunks.chunkBytes + tagBytes));
-    const batch = takeBatch(source, chunks, index, true);
-    index += batch.inputs.length;
-    return { batch, more: !batch.last };
-  });
+  return openBatches(
+    source,
+    begin,
+    async (chunks) => {
+      await source.fill((batchBytes / chunks.chunkBytes) * (chunks.chunkBytes + tagBytes));
+      const batch = takeBatch(source, chunks, index, true);
+      index += batch.inputs.length;
+      return { batch, more: !batch.last };
+    },
+    pool,
+  );
 }
 
 /**
