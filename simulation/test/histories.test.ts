@@ -3,18 +3,25 @@ import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
+import type { Plan } from '../world/plan.ts';
 import { historyFiles, planFrom } from './histories.ts';
 
 let code: Code;
 beforeAll(async () => void (code = await loadCode()));
 
+/** The first two bursts of a seed. */
+function briefly(seed: string): Plan {
+  const plan = planOf(code, seed, 0.5);
+  return { ...plan, bursts: plan.bursts.slice(0, 2), endMs: 0 };
+}
+
 test('one seed gives one history, byte by byte', async () => {
-  const plan = planOf(code, '7', 0.5);
+  const plan = briefly('7');
   const [first, second] = [await runPlan(code, plan), await runPlan(code, plan)];
   expect(second.history.join('\n')).toBe(first.history.join('\n'));
   expect(second.log).toEqual(first.log);
   expect(second.digest).toBe(first.digest);
-  expect((await runPlan(code, planOf(code, '8', 0.5))).digest).not.toBe(first.digest);
+  expect((await runPlan(code, briefly('8'))).digest).not.toBe(first.digest);
 });
 
 test.for(['2', '3'])('nothing is violated in half a year of the seed %s', async (seed) => {

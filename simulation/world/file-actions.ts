@@ -52,11 +52,12 @@ export async function expire(actor: Actor, { of, days }: Doing<'expire'>): Promi
   const file = actor.known(of);
   if (file === undefined) return;
   const end = days === null ? Infinity : Math.round(actor.now + days * dayMs);
+  const from = actor.now;
   actor.world.model.ends(file, end, false);
   const json = { expiresAt: end === Infinity ? null : new Date(end).toISOString() };
   const told = await actor.ask('PATCH', `/v1/storage/${file.fileId}`, { json });
   // Another change may be under way, so that both ends stay possible until everything rests.
-  if (told.status === 200 && mustBeGone(file, actor.now)) throw new Violation(`step ${of} is gone, and was changed`);
+  if (told.status === 200 && mustBeGone(file, from)) throw new Violation(`step ${of} is gone, and was changed`);
 }
 
 /** Changes what is known of a file: in encrypted mode its header, else also its details. */
