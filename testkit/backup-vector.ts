@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import * as fc from 'fast-check';
+import { itemOf, present } from './present.ts';
 
 type Files = Readonly<Record<string, Buffer>>;
 
@@ -37,4 +39,28 @@ export async function writeFiles(folder: string, files: Readonly<Record<string, 
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await writeFile(join(folder, path), bytes);
   }
+}
+
+/** One of some files, damaged: cut off, or some of its bytes changed, added or left out. */
+export function damagedFiles(
+  files: Readonly<Record<string, Buffer>>,
+  seed: number,
+  count: number,
+): { name: string; change: Record<string, string> }[] {
+  const names = Object.keys(files);
+  const numbers = fc.sample(fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat()), { seed, numRuns: count });
+  return numbers.map(([which, place, kind, value]) => {
+    const name = itemOf(names, which % names.length);
+    const bytes = damaged(present(files[name]), place, kind % 4, value % 256);
+    return { name, change: { [name]: bytes.toString('base64') } };
+  });
+}
+
+function damaged(bytes: Buffer, place: number, kind: number, value: number): Buffer {
+  const at = place % Math.max(1, bytes.length);
+  const [head, tail] = [bytes.subarray(0, at), bytes.subarray(at)];
+  if (kind === 0) return head;
+  if (kind === 1) return Buffer.concat([head, Buffer.of(value), tail]);
+  if (kind === 2) return Buffer.concat([head, tail.subarray(1 + (value % 8))]);
+  return Buffer.concat([head, Buffer.of((tail[0] ?? 0) ^ (value || 1)), tail.subarray(1)]);
 }

@@ -1,7 +1,7 @@
 /** The folder of a backup in `open.html`, as it is and with parts replaced. */
 import { expect, test } from 'vitest';
 import { encrypt, parseRecipients } from '../../../shared/crypto/index.ts';
-import { backupVector as vector, changedFolder } from '../../../testkit/backup-vector.ts';
+import { backupVector as vector, changedFolder, damagedFiles } from '../../../testkit/backup-vector.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { look } from '../../opener/chosen-files.ts';
@@ -37,6 +37,17 @@ test.each([{ name: 'nothing', change: {}, lost: [] }, ...refused])(
     expect(files.filter((each) => known.has(each)).toSorted()).toEqual(expected.toSorted());
   },
 );
+
+test('a damaged backup gives no other bytes, and ends', async () => {
+  const whole = await opened(vector.folder);
+  for (const { name, change } of damagedFiles(vector.folder, 35, long ? 1000 : 3)) {
+    const { files } = await opened(changedFolder(change)).catch(() => ({ files: [] }));
+    expect(
+      files.filter((each) => !whole.files.includes(each)),
+      name,
+    ).toEqual([]);
+  }
+});
 
 test('a file whose name none can have is saved under its ID', async () => {
   const { publicKey } = JSON.parse(present(vector.folder['backup.json']).toString()) as { publicKey: string };

@@ -4,15 +4,14 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { encryptPayload, generateKeyPair, parseRecipients, postQuantumKeyPairOf } from '../../../crypto/index.ts';
 import { keyPairOf } from '../../../crypto/keys/key-file.ts';
 import { encodeParcel, printLink, sealParcel, type Parcel } from '../../../link/index.ts';
-import { backupVector, writeFiles as write } from '../../../../testkit/backup-vector.ts';
+import { backupVector, damagedFiles, writeFiles as write } from '../../../../testkit/backup-vector.ts';
 import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { long } from '../../../../testkit/long-run.ts';
-import { itemOf, present } from '../../../../testkit/present.ts';
+import { present } from '../../../../testkit/present.ts';
 import { collect, pieces } from '../streams.ts';
 
 const root = join(import.meta.dirname, '../../../..');
@@ -118,15 +117,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         'x/link': Buffer.from(link),
         'x/record': Buffer.from(share.record),
       };
-      const names = Object.keys(files);
-      const random = fc.sample(fc.nat(), { seed: 35, numRuns: 4 * (long ? 3000 : 120) });
-      const cases: Case[] = [];
-      for (let at = 0; at < random.length; at += 4) {
-        const [which = 0, place = 0, kind = 0, value = 0] = random.slice(at, at + 4);
-        const name = itemOf(names, which % names.length);
-        const bytes = damaged(present(files[name]), place, kind % 4, value % 256);
-        cases.push({ name, change: { [name]: bytes.toString('base64') } });
-      }
+      const cases: Case[] = damagedFiles(files, 35, long ? 3000 : 120);
       const json = 'files/9bf8639a-f236-4df3-9b23-182756ce2c0d.json';
       for (const bytes of ['', '[]', 'null', '{"v":1}', '['.repeat(100_000), '{"v":1,"fileId":7,"cid":{}}'])
         for (const name of [json, 'backup.json', 'account.key', 'x/link', 'x/record'])
@@ -172,15 +163,6 @@ function containerIn(name: string): Buffer {
   const blobs = Object.entries(vector.folder).filter(([path]) => path.startsWith('blobs/'));
   const [, car] = present(blobs.find(([, bytes]) => bytes.includes(mark)));
   return car.subarray(car.indexOf(mark));
-}
-
-function damaged(bytes: Buffer, place: number, kind: number, value: number): Buffer {
-  const at = place % Math.max(1, bytes.length);
-  const [head, tail] = [bytes.subarray(0, at), bytes.subarray(at)];
-  if (kind === 0) return head;
-  if (kind === 1) return Buffer.concat([head, Buffer.of(value), tail]);
-  if (kind === 2) return Buffer.concat([head, tail.subarray(1 + (value % 8))]);
-  return Buffer.concat([head, Buffer.of((tail[0] ?? 0) ^ (value || 1)), tail.subarray(1)]);
 }
 
 /**
