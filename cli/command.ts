@@ -59,7 +59,7 @@ export const toggle = (description: string) => ({ type: 'boolean', description }
 export type Args = Readonly<Record<string, Arg>>;
 
 /** The parsed arguments of a command. (citty's own type hides that a flag may be absent.) */
-type Values<A extends Args> = {
+export type Values<A extends Args> = {
   readonly [K in keyof A]: A[K] extends { type: 'boolean' }
     ? boolean
     : A[K] extends { type: 'positional' }

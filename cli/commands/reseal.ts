@@ -1,6 +1,6 @@
 import { fileKeyIdentity, type Recipient, passwordRecipient, rewrap } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand, positional, toggle } from '../command.ts';
+import { defineCommand, positional, toggle, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { newPassword, refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
@@ -73,11 +73,7 @@ export const command = defineCommand({
   },
 });
 
-type ResealArgs = {
-  readonly to: readonly string[] | undefined;
-  readonly 'password-file': string | undefined;
-  readonly generate: boolean;
-};
+type ResealArgs = Values<typeof toFlag & typeof newPasswordFlags>;
 
 async function newRecipients(args: ResealArgs, context: Context): Promise<readonly Recipient[]> {
   if (args.to !== undefined) return readTo(args.to, context);

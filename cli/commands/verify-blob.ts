@@ -1,7 +1,7 @@
 import { openSealedFile } from '../../client/stored-files.ts';
 import { open, openWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -89,7 +89,7 @@ async function targetOf(
 type OpeningArgs = {
   readonly id: string;
   readonly fileKey: Uint8Array | undefined;
-  readonly args: { readonly key: string | undefined; readonly 'password-file': string | undefined };
+  readonly args: Values<typeof keyFlag & typeof passwordFlags>;
 };
 
 async function plaintextOf(

@@ -32,6 +32,8 @@ import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 import { keepStored } from './sealed-names.ts';
+import type { Values } from '../command.ts';
+import type { destinationFlags, fileArg, newPasswordFlags, passwordArg } from '../flags/args.ts';
 
 /** Secret that a file is encrypted with. */
 type Secret = {
@@ -46,17 +48,7 @@ type Secret = {
 };
 
 /** Arguments that the encrypting commands share. */
-type Arguments = {
-  /** A path, of a file or a folder, or `-`. */
-  readonly file: string;
-  /** Destination of the container: a path or `-`; undefined: the service. */
-  readonly output: string | undefined;
-  readonly force: boolean;
-  /** The name for the history. */
-  readonly name: string | undefined;
-  /** Keeps it out of the service. */
-  readonly unnamed: boolean;
-} & FilterValues;
+type Arguments = Values<{ file: typeof fileArg } & typeof destinationFlags>;
 
 type SealingRun = {
   readonly args: Arguments;
@@ -75,11 +67,7 @@ type SealingRun = {
  * password is the path of a file
  */
 export async function encryptWithPassword(o: {
-  readonly args: Arguments & {
-    readonly password: string | undefined;
-    readonly 'password-file': string | undefined;
-    readonly generate: boolean;
-  };
+  readonly args: Arguments & Values<{ password: typeof passwordArg } & typeof newPasswordFlags>;
   readonly format: Format;
   readonly derivation: PasswordKdf;
   readonly context: Context;

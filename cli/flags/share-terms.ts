@@ -2,7 +2,7 @@
 import type { Shared } from '../../client/sharing.ts';
 import type { ParcelSigner, Recipient } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { toggle, valueFlag, type Args } from '../command.ts';
+import { toggle, valueFlag, type Args, type Values } from '../command.ts';
 import { newPasswordFlags } from './args.ts';
 import { parseExpiry } from './expiry.ts';
 import type { Context } from '../context.ts';
@@ -24,17 +24,7 @@ export const shareFlags = {
   qr: toggle('Also show the link as a QR code'),
 } as const satisfies Args;
 
-type ShareFlagValues = {
-  readonly to: readonly string[] | undefined;
-  readonly expires: string | undefined;
-  readonly opens: string | undefined;
-  readonly password: boolean;
-  readonly 'password-file': string | undefined;
-  readonly generate: boolean;
-  readonly note: string | undefined;
-  readonly from: string | undefined;
-  readonly sign: boolean;
-};
+type ShareFlagValues = Values<typeof shareFlags>;
 
 /** Terms that a share is created with. */
 export type ShareTerms = {
