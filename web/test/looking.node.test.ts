@@ -90,6 +90,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       { name: 'raw.txt', bytes: new Uint8Array([65, 0, 66]) },
       { name: 'drawing.svg', bytes: utf8('<svg xmlns="http://www.w3.org/2000/svg"/>') },
       { name: 'page.html', bytes: utf8('<p>') },
+      // A browser would draw it, whatever it is called.
+      { name: 'fake.jpg', bytes: png },
     ]);
     const look = async (index: number): Promise<string> => {
       const row = page.locator('#files > li').nth(index);
@@ -115,7 +117,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     });
     expect(await look(2)).toBe('PRE');
     expect(await page.locator('pre').innerText()).toContain('<img src=x onerror');
-    for (const index of [3, 4, 5]) {
+    for (const index of [3, 4, 5, 8]) {
       expect(await look(index)).toBe('P');
       expect(await page.locator('#files > li').nth(index).innerText()).toContain('This cannot be shown here');
     }
