@@ -26,7 +26,11 @@ const shared = {
   execArgv: ['--external-memory-accounted-in-global-limit', '--heap-growing-percent=400'],
 };
 // What a test waits for comes within a second, unless other tests keep both cores busy.
-const timeouts = { testTimeout: long ? 3_600_000 : 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 15_000 } } };
+const timeouts = {
+  testTimeout: long ? 3_600_000 : 180_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 30_000 } },
+};
 
 // Bundled before the run: the imports that Vitest rewrites make the loops of noble ten times slower
 // in workerd.

@@ -63,7 +63,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   /** Waits for the first bytes of a file that is saved. */
   const hasBegun = async (page: Page): Promise<void> => {
     const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
-    await expect.poll(progress, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(progress).toBeGreaterThan(0);
   };
   const failed = ({ page }: Watched): Promise<void> => page.locator('[data-state=failed]').waitFor();
   const nothingIsComplete = async ({ page }: Watched): Promise<void> => {
@@ -295,7 +295,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   async function saveIntoFolder(page: Page): Promise<void> {
     const all = page.getByRole('button', { name: 'Save into a folder' });
     await all.click();
-    await expect.poll(() => all.isEnabled(), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => all.isEnabled()).toBe(true);
   }
 
   test('a file that is being saved is not saved a second time into a folder, and none there is replaced', async () => {
@@ -392,9 +392,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const next = await page.context().newPage();
       await next.goto(root);
       // The picker makes the file that the page then fills in one step.
-      await expect
-        .poll(() => privateFiles(next), { timeout: 20_000 })
-        .toEqual(way === 'picked' ? { 'picked film.mkv': 0 } : {});
+      await expect.poll(() => privateFiles(next)).toEqual(way === 'picked' ? { 'picked film.mkv': 0 } : {});
     },
   );
 });

@@ -23,7 +23,7 @@ withBrowser('WebKitGTK', () => {
   afterAll(() => Promise.all([sender?.close(), webkit?.close()]));
 
   const isShown = (page: Awaited<ReturnType<WebKit['open']>>, state: string) =>
-    expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`), { timeout: 20_000 }).toBe(false);
+    expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`)).toBe(false);
 
   test.runIf(long)('WebKitGTK: what /drop hands over is opened by the owner of the inbox', async () => {
     const { recipient, privateKey } = await generateKeys();

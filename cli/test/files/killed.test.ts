@@ -192,7 +192,7 @@ describe('encrypt', () => {
     });
     expect(ended).toMatchObject({ code, stdout: '' });
     expect(await files()).toEqual(before);
-    await expect.poll(blocks, { timeout: 10_000 }).toBe(blocksBefore);
+    await expect.poll(blocks).toBe(blocksBefore);
     expect((await recall(local.dataDir)).damagedLines).toEqual([]);
   });
 

@@ -257,7 +257,7 @@ test.runIf(long && process.platform === 'linux')(
     });
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    await expect.poll(() => stderr, { timeout: 10_000 }).toContain('a password on the command line is visible');
+    await expect.poll(() => stderr).toContain('a password on the command line is visible');
     const line = await readFile(`/proc/${child.pid}/cmdline`, 'utf8');
     expect(line).toMatch(/^sealpin\0*$/);
     child.stdin.end('x');

@@ -152,8 +152,8 @@ test.each([
       socket.write(`${lines.join('\r\n')}\r\nAuthorization: Bearer ${service.apiKey}\r\n\r\n`);
       socket.write(sent === 0 ? '3\r\nabc\r\n' : `{"data":"${'A'.repeat(sent)}`);
     }
-    await expect.poll(running, { timeout: 10_000 }).toBe(10);
+    await expect.poll(running).toBe(10);
     for (const socket of sockets) socket.resetAndDestroy();
-    await expect.poll(running, { timeout: 10_000 }).toBe(0);
+    await expect.poll(running).toBe(0);
   },
 );

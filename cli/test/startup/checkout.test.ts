@@ -84,7 +84,7 @@ describe('./sealpin', () => {
     onTestFinished(() => void child.kill('SIGKILL'));
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    await expect.poll(() => stderr, { timeout: 20_000 }).toContain('a password on the command line is visible');
+    await expect.poll(() => stderr).toContain('a password on the command line is visible');
     // The process that we started is the program itself, under its own title, and no shell waits
     // above it.
     expect(await readFile(`/proc/${child.pid}/cmdline`, 'utf8')).toMatch(/^sealpin\0*$/);

@@ -293,7 +293,7 @@ describe.runIf(sharesBackends)('a restoration', () => {
     await call.deleteShare({ shareId: fresh.id });
     expect(await problemOf(open(after, fresh))).toBe('410 gone');
     // Its openings are counted on from those before, and each is an event.
-    await expect.poll(() => openingsOf(call, opened), { timeout: 10_000 }).toBe(3);
+    await expect.poll(() => openingsOf(call, opened)).toBe(3);
   });
 
   it('counts what a link was opened before its page came again, and behind the events of the backup', async () => {
@@ -308,7 +308,7 @@ describe.runIf(sharesBackends)('a restoration', () => {
       await jsonOf(put(page, id));
       expect(await client(after.url, '').getShare({ shareId: share.id })).toMatchObject({ opensLeft: 2 });
     }
-    await expect.poll(() => openingsOf(client(after.url, call.apiKey), share), { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => openingsOf(client(after.url, call.apiKey), share)).toBe(1);
   });
 
   it('names files whose bytes the pinning service lost', async () => {

@@ -176,7 +176,7 @@ describe('a rotation', () => {
       call.rotateAccount({ publicKey }),
       // Its header is changed while the one that was read before is on its way.
       expect
-        .poll(async () => (await call.getAccount()).rotation?.remaining, { timeout: 10_000 })
+        .poll(async () => (await call.getAccount()).rotation?.remaining)
         .toBe(1)
         .then(() => call.changeFile({ fileId, filename: 'changed meanwhile' })),
     ]);
@@ -226,9 +226,7 @@ describe('a rotation', () => {
         },
       }),
     );
-    await expect
-      .poll(async () => (await call.listUploads()).uploads.map(({ offset }) => offset), { timeout: 20_000 })
-      .toContain(2 * mib);
+    await expect.poll(async () => (await call.listUploads()).uploads.map(({ offset }) => offset)).toContain(2 * mib);
     await rotate(call);
     send(body.subarray(mib));
     end();

@@ -100,7 +100,7 @@ describe('a CAR', () => {
       });
       expect(Buffer.compare(await read(file), bytes)).toBe(0);
       // The pins of its parts are released once the alarm has rung.
-      await expect.poll(() => pinned(service), { timeout: 10_000 }).toEqual([root.text]);
+      await expect.poll(() => pinned(service)).toEqual([root.text]);
       expect((await call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
       expect(await pinned(service)).toEqual([]);
     },
@@ -249,7 +249,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
   ])('%s', async (_, make, problem = '400 invalid_request') => {
     expect(await problemOf(store(await make()))).toEqual(problem);
     expect(await call.listFiles()).toMatchObject({ files: [] });
-    await expect.poll(() => pinned(service), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => pinned(service)).toEqual([]);
   });
 
   it.runIf(long)('of more blocks than are kept in mind', async () => {

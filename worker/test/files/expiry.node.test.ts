@@ -158,7 +158,7 @@ describe('many files', () => {
     expect(await problemOf(own.call.ask('getFile', { fileId: sealed.fileId }))).toBe('404 not_found');
     for (const { fileId } of [sealed, plain])
       await expect
-        .poll(() => jsonOf<Receipt>(receiptOf(fileId, own)), { timeout: 20_000 })
+        .poll(() => jsonOf<Receipt>(receiptOf(fileId, own)))
         .toMatchObject({ pins: [{ status: 'unpinned' }] });
     expect(await jsonOf<Receipt>(receiptOf(plain.fileId, own))).toMatchObject({
       shares: [{ id: share.id, record: 'destroyed' }],

@@ -99,7 +99,7 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode with an Idempotency-
       await reached;
       expect(await problemOf(post(bytes, {}, mode))).toBe('409 idempotency_running');
       leave(socket);
-      await expect.poll(async () => (await post(bytes, {}, mode)).status, { timeout: 10_000 }).toBe(201);
+      await expect.poll(async () => (await post(bytes, {}, mode)).status).toBe(201);
       expect((await files()).length).toBe(1);
       socket.destroy();
     },
@@ -127,7 +127,7 @@ describe('a claim', () => {
     const first = post('held');
     const turn = await held;
     const end = await leaseEnd();
-    await expect.poll(leaseEnd, { timeout: 10_000 }).toBeGreaterThan(end);
+    await expect.poll(leaseEnd).toBeGreaterThan(end);
     (await turn.pass()).deliver();
     await jsonOf(first, 201);
   });
@@ -164,7 +164,7 @@ describe('a claim', () => {
       response = await post(bytes);
     } while (response.status === 409);
     const { fileId } = await jsonOf<StoredFile>(response, 201);
-    await expect.poll(() => peer.aborted.includes('dag/import'), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => peer.aborted.includes('dag/import')).toBe(true);
     expect((await files()).map((file) => file.fileId)).toEqual([fileId]);
     socket.destroy();
   });

@@ -310,7 +310,7 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
   }
 
   async function nothingIsKept(before: readonly string[]): Promise<void> {
-    await expect.poll(() => peer.aborted.includes('dag/import'), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => peer.aborted.includes('dag/import')).toBe(true);
     expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
     expect(await owner.object.rows('file')).toEqual([]);
     expect(await pinned(service)).toEqual(before);
@@ -383,7 +383,7 @@ describe('S90: a client that reads', () => {
     const reader = present(response.body).getReader();
     await reader.read();
     controller.abort();
-    await expect.poll(() => peer.aborted.includes('cat'), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => peer.aborted.includes('cat')).toBe(true);
   });
 });
 

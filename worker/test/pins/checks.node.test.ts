@@ -220,7 +220,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const { pins } = await operator().repairPins();
     expect(pins.live).toBeGreaterThanOrEqual(2);
     await settle(world, file);
-    await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
+    await expect.poll(async () => (await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
   test('blocks are served although backends were down after the upload, or an earlier version took it', async () => {

@@ -144,7 +144,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       await ring(world, file, 60 * minuteMs);
       return (await (await pinObject(world.service, file.cid)).rows('pin')).map(({ service }) => service);
     };
-    await expect.poll(places, { timeout: 20_000 }).toEqual(['a']);
+    await expect.poll(places).toEqual(['a']);
     await operator().cancelMigration({ from: 'b', to: 'a' });
   });
 

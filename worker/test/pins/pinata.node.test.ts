@@ -42,7 +42,7 @@ function asSecond(): void {
       deliver(body);
     };
     const file = await world.owner.call.store('plain', randomBytes(2_000_000));
-    await expect.poll(() => world.a.peer.seen.includes('block/get'), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => world.a.peer.seen.includes('block/get')).toBe(true);
     expect(server.files).toEqual([]);
     world.a.peer.onCommand = undefined;
     await world.owner.call.ask('deleteFile', { fileId: file.fileId });

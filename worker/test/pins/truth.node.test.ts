@@ -222,7 +222,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     for (const backend of [world.a, world.b]) await lose(backend, file, bytes);
     const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
-    await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
+    await expect.poll(() => statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
     await expect.poll(async () => await surveyed(file, 'damaged')).toHaveLength(2);
   });
 

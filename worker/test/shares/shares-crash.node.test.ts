@@ -41,7 +41,7 @@ const record = async (id: string): Promise<unknown> =>
 /** The ID of the share that is being made. */
 async function making(): Promise<string> {
   const id = async (): Promise<unknown> => (await owner.object.rows('share'))[0]?.['id'];
-  await expect.poll(id, { timeout: 10_000 }).toBeTypeOf('string');
+  await expect.poll(id).toBeTypeOf('string');
   return String(await id());
 }
 
@@ -103,7 +103,7 @@ it('a file that is deleted while its share is made ends the share, even where th
   await owner.object.fail('create', 'hangs after');
   const lost = make();
   const id = await making();
-  await expect.poll(() => record(id), { timeout: 10_000 }).toBeDefined();
+  await expect.poll(() => record(id)).toBeDefined();
   const receipt = await jsonOf<Receipt>(remove(`/v1/storage/${fileId}`));
   expect(receipt.shares).toEqual([{ id, record: 'destroyed' }]);
   expect(await record(id)).toBeUndefined();

@@ -176,7 +176,7 @@ describe('a share', () => {
     const operator = client(service.url, adminToken);
     const closed = await operator.deleteAccount({ id: owner.id });
     expect(closed).toMatchObject({ files: 1, shares: 1 });
-    await expect.poll(async () => (await look(own.id)).state, { timeout: 10_000 }).toBe('revoked');
+    await expect.poll(async () => (await look(own.id)).state).toBe('revoked');
     expect(await recordOf(own.id)).toBeNull();
   });
 

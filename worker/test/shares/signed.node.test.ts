@@ -129,7 +129,7 @@ describe('a signed URL for a download', () => {
   it('that was used is forgotten by itself when it has expired', async () => {
     const path = await reading(await owner.call.store('plain', 'once'), { jti: 'x', exp: inSeconds(5) });
     expect((await bytesOf(anybody(path))).toString()).toBe('once');
-    await expect.poll(() => owner.object.rows('signed_use'), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => owner.object.rows('signed_use')).toEqual([]);
   });
 
   it('is not used up for a file that is not there, and ends with its file', async () => {

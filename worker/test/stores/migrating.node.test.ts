@@ -21,7 +21,7 @@ import { foreignCar, linksPerNode } from './foreign-car.ts';
 const mib = 1_048_576;
 const files = long ? 1000 : 12;
 const lanes = 8;
-const slow = { timeout: long ? 1_800_000 : 50_000, interval: 200 };
+const slow = { timeout: long ? 1_800_000 : 120_000, interval: 200 };
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 type Id = 'kubo' | 'node' | 'r2' | 's3';

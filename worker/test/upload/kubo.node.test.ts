@@ -190,13 +190,13 @@ function uploads(online: boolean): void {
       peer.onBody = undefined;
       // Where the collection took long, the slow one has a pinned part, which the next test would
       // take for its own.
-      await expect.poll(afterSweep, { timeout: 20_000 }).toEqual({ files: [cid], pins: [cid], rows: 0 });
+      await expect.poll(afterSweep).toEqual({ files: [cid], pins: [cid], rows: 0 });
     });
 
     it('has a part pinned within seconds, which a collection of garbage does not take', async () => {
       const bytes = randomBytes(3 * leafBytes);
       const slow = await trickle(bytes);
-      await expect.poll(() => parts('pinned'), { timeout: 20_000 }).toBe(1);
+      await expect.poll(() => parts('pinned')).toBe(1);
       await collect();
       slow.rest();
       expect(await slow.response).toMatch(/^HTTP\/1.1 201 /);

@@ -159,7 +159,7 @@ describe.each(modesInForm)('%s', (mode) => {
     peer.steps.length = 0;
     // More than a leaf and the largest read, which waits for all of its bytes.
     await slow.write(bytes.subarray(0, 2_600_000));
-    await expect.poll(() => peer.steps, { timeout: 10_000 }).toContain('import');
+    await expect.poll(() => peer.steps).toContain('import');
     const offset = await offsetOf(owner.call, path);
     const finished = await send(owner.call, path, bytes, 4 * mib, offset);
     await expectStored(owner.call, finished, bytes);

@@ -378,7 +378,7 @@ describe('faults', () => {
     await expect(read()).rejects.toMatchObject({ code: 'content_mismatch' });
     const rows = async () => (await pinObject(service, file.cid)).rows('pin');
     await expect
-      .poll(async () => (await rows()).find(({ cid: each }) => each === file.cid), { timeout: 10_000 })
+      .poll(async () => (await rows()).find(({ cid: each }) => each === file.cid))
       .toMatchObject({ state: 'lost', reason: 'content_mismatch' });
     peer.onCommand = undefined;
   });

@@ -142,7 +142,7 @@ if (kuboProgram() === undefined) {
         else await near.ipfs('block', 'rm', cidOf('raw', await sha256(bytes.subarray(leafBytes, 2 * leafBytes))).text);
         const read = await owner.call.getFileContent({ fileId: file.fileId });
         expect(read.equals(bytes)).toBe(true);
-        await expect.poll(() => near.ipfs('pin', 'ls', '--type=recursive'), { timeout: 15_000 }).toContain(file.cid);
+        await expect.poll(() => near.ipfs('pin', 'ls', '--type=recursive')).toContain(file.cid);
       });
 
       test('is found by its CID as well, and nothing is that is not stored here', async () => {

@@ -33,7 +33,7 @@ withProgram('nginx', { probe: ['-v'] }, () => {
       const sent = request(`${nginx.url}/api/v0/dag/import`, { method: 'POST' });
       for (const piece of ['first', 'second']) {
         sent.write(piece);
-        await expect.poll(() => arrived.join('').endsWith(piece), { timeout: 10_000 }).toBe(true);
+        await expect.poll(() => arrived.join('').endsWith(piece)).toBe(true);
       }
       sent.end();
       const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream];
@@ -105,9 +105,7 @@ withProgram('nginx', { probe: ['-v'] }, () => {
         const response = await owner.ask('storePlain', {}, { body: 'logged' });
         const id = response.headers.get('X-Request-Id') ?? 'none';
         const { cid } = await jsonOf<StoredFile>(response, 201);
-        await expect
-          .poll(() => readFile(accessLog, 'utf8'), { timeout: 10_000 })
-          .toContain(`${id} POST /api/v0/pin/add 200 `);
+        await expect.poll(() => readFile(accessLog, 'utf8')).toContain(`${id} POST /api/v0/pin/add 200 `);
         const lines = await readFile(accessLog, 'utf8');
         for (const secret of [cid, token]) expect(lines).not.toContain(secret);
       });

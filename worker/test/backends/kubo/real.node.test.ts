@@ -71,7 +71,7 @@ function beyondTheContract(open: () => Promise<Runtime>, start: () => Promise<Re
   test('what is collected while an import runs is found missing by the pin', async () => {
     // Kubo writes 128 blocks together.
     const importing = play({ method: 'import', bytes: 200, blockBytes: 1, gapMs: 10 });
-    await expect.poll(() => ask(kubo, 'refs/local'), { timeout: 10_000 }).toContain(firstBlock);
+    await expect.poll(() => ask(kubo, 'refs/local')).toContain(firstBlock);
     await ask(kubo, 'repo/gc');
     const last = String((await importing).value);
     const { error } = await play({ method: 'pin', cid: firstBlock, bytes: 1 });

@@ -134,7 +134,7 @@ it('a client takes over within a part: the earlier request ends, and the file is
   // A leaf is on its way to the pinning service, in a part that is still open, or is there.
   const leaves = async (): Promise<number> =>
     (await owner.object.rows('shown')).length + (await owner.object.rows('part')).length;
-  await expect.poll(leaves, { timeout: 10_000 }).toBeGreaterThan(0);
+  await expect.poll(leaves).toBeGreaterThan(0);
   expect(await start(server, file, { uploadUrl: url, retryDelays }).finished).toBe(url);
   earlier.request.end(file.subarray(sent));
   const status = await earlier.answered.then((answer) => answer.status).catch(() => 0);
