@@ -23,6 +23,8 @@ export type Fault =
   | { readonly kind: 'swallow' }
   /** The service gets the whole request twice; its second response arrives. */
   | { readonly kind: 'twice' }
+  /** Something between answers in another language than HTTP, and hangs up. */
+  | { readonly kind: 'nonsense' }
   /** The response arrives as another one, which the service did not give. */
   | { readonly kind: 'rewrite'; readonly rewrite: (answer: WholeAnswer) => WholeAnswer | Promise<WholeAnswer> }
   /** The request waits; then something else may happen to it. */
@@ -96,6 +98,10 @@ async function pass(exchange: Exchange, found: Fault | undefined): Promise<void>
   if (found?.kind === 'late') {
     await found.until;
     return pass(exchange, found.next);
+  }
+  if (found?.kind === 'nonsense') {
+    request.socket.end('220 a server of something else\r\n\r\n');
+    return undefined;
   }
   if (found?.kind === 'answer') {
     request.resume();

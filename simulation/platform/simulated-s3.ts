@@ -93,7 +93,7 @@ export class SimulatedS3 extends SimulatedBucket {
         : errorOf(412, 'PreconditionFailed');
     this.store(key, bytes);
     this.#keep(key, bytes);
-    return new Response(null);
+    return new Response(null, { headers: { ETag: '"an object"' } });
   }
 
   #keep(key: string, bytes: Uint8Array | undefined): void {

@@ -122,6 +122,7 @@ const statuses = {
   InvalidAccessKeyId: 403,
   NoSuchBucket: 404,
   NotImplemented: 501,
+  PreconditionFailed: 412,
   QuotaExceeded: 403,
   RequestTimeTooSkewed: 403,
   RequestTimeout: 400,

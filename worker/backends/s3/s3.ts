@@ -20,9 +20,14 @@ export function s3Bucket(o: S3Options): Bucket {
     async put(key, body, onlyNew, signal) {
       const headers = { 'content-type': 'application/octet-stream', ...(onlyNew && { 'if-none-match': '*' }) };
       const send = body instanceof Uint8Array ? again : once;
-      const { response } = await send({ method: 'PUT', key, headers, body, expected: [409, 412] }, signal);
+      // Without the condition, 412 is an answer that says nothing of what is stored.
+      const expected = onlyNew ? [409, 412] : [409];
+      const { response } = await send({ method: 'PUT', key, headers, body, expected }, signal);
       if (response.status === 409)
         throw new SealpinError('pinning_unavailable', `${id} is storing the same object`, { retryAfterSeconds: 1 });
+      // Every store names what it has stored; a proxy that only says 200 does not.
+      if (response.ok && response.headers.get('ETag') === null)
+        throw new SealpinError('pinning_failed', `${id} did not say that it has stored an object`);
       return response.ok;
     },
 

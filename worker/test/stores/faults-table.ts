@@ -77,11 +77,30 @@ export const table: readonly Row[] = [
     outcomes: fine,
   },
   { name: 'breaks off before it does it', rule: always(drops), outcomes: gone },
+  { name: 'answers with something that is no HTTP', rule: always({ kind: 'nonsense' }), outcomes: gone, only: 's3' },
+  {
+    name: 'answers before it has everything, and hangs up, once',
+    rule: once(refuses('SlowDown', { connection: 'close' })),
+    outcomes: streamsAgain,
+    only: 's3',
+  },
   { name: 'answers 503', rule: always(refuses('ServiceUnavailable')), outcomes: gone },
   {
     name: 'says 200, and in the body that it failed',
     rule: { method: 'PUT', ...always(failsWith200('InternalError')) },
     outcomes: nothingTaken(patience),
+    only: 's3',
+  },
+  {
+    name: 'says 200 as a proxy does, which stores nothing',
+    rule: { method: 'PUT', ...always({ kind: 'answer', status: 200, body: '<html>welcome</html>' }) },
+    outcomes: nothingTaken('502 pinning_failed'),
+    only: 's3',
+  },
+  {
+    name: 'refuses an object by a condition that nobody made',
+    rule: { method: 'PUT', key: data, ...always(refuses('PreconditionFailed')) },
+    outcomes: nothingTaken('502 pinning_failed'),
     only: 's3',
   },
   {

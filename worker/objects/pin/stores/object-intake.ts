@@ -3,7 +3,7 @@
  * written by the `Pin` object of the CID.
  */
 import { leafBytes, type Cid } from '../../../../shared/ipfs/index.ts';
-import { SealpinError } from '../../../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { leafMemory } from '../../../leaf-memory.ts';
 import type { BlockImport, Intake, PinningService } from '../../../backends/contract.ts';
@@ -215,7 +215,10 @@ class ObjectImport implements BlockImport {
       await Promise.race([explained, refusal, late]);
     } catch (cause) {
       this.#ended.throwIfAborted();
-      throw cause;
+      // A store may say that it has an object, and hang up before it has.
+      throw isSealpinError(cause)
+        ? cause
+        : new SealpinError('pinning_unavailable', `${this.#intake.id} broke off a request`, { cause });
     } finally {
       clearTimeout(timer);
     }
