@@ -81,6 +81,7 @@ export type ServicesContext = Pick<AdapterContext, 'serviceId' | 'bindingOf' | '
  */
 export function configuredBackends(json: string, setting: string, context: ServicesContext): ConfiguredService[] {
   const known = new Set<string>();
+  const places = new Map<string, string>();
   const pinName = `sealpin:${context.serviceId}`;
   return parseList(json, setting).map((entry, index) => {
     const misconfigured = (what: string, o: { hint?: string } = {}): SealpinError =>
@@ -100,6 +101,12 @@ export function configuredBackends(json: string, setting: string, context: Servi
     }
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
     const service = adapters[type](rest, type, { ...context, pinName, id, misconfigured });
+    const place = service.takes === 'objects' ? service.place : undefined;
+    if (place !== undefined && places.has(place))
+      throw misconfigured(`it is the bucket and prefix of ${places.get(place)}: what is removed there is gone here`, {
+        hint: 'keep one of them: an id stays with its bucket, and files move only to another one',
+      });
+    if (place !== undefined) places.set(place, id);
     if (index === 0 && !isReadable(service))
       throw misconfigured(
         `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,

@@ -225,6 +225,11 @@ export class Pin extends RealPin {
     await this.alarm();
   }
 
+  /** Changes rows to what a crash, or another version, has left. */
+  change(statement: string): void {
+    this.ctx.storage.sql.exec(statement);
+  }
+
   /** Lets no alarm ring by itself from now on. */
   async stopAlarm(): Promise<void> {
     this.ctx.storage.setAlarm = async () => undefined;

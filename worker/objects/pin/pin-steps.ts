@@ -34,7 +34,7 @@ export const repairedMs = 60_000;
 /** Steps for rows of object stores (`stores/stored-pins.ts`). */
 type StoreSteps = {
   adopt(cid: string, service: string): Promise<string | null>;
-  ownership(held: Held, row: PinRow | undefined): Ownership;
+  ownership(held: Held, row: PinRow | undefined): Promise<Ownership>;
   copy(row: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean>;
   remove(row: PinRow): Promise<void>;
 };

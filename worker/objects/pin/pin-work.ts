@@ -112,7 +112,7 @@ export class PinWork {
       if (backend.takes === 'blocks') return { ok: true, seen: { ...ownership(held, row), object: null } };
       const known = row?.object ?? null;
       const object = held.pin === 'ours' && known === null ? await stored.adopt(cid, service) : known;
-      return { ok: true, seen: { ...stored.ownership(held, row), object } };
+      return { ok: true, seen: { ...(await stored.ownership(held, row)), object } };
     });
   }
 

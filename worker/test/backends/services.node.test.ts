@@ -12,6 +12,8 @@ const badReplication =
 
 const types = 'kubo, cluster, psa, pinata, r2, s3';
 const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
+const keys = { keySecret: 'KEY', secretSecret: 'KEY' };
+const bucket = { id: 's', type: 's3', url: 'https://s3.example.com/', bucket: 'files', ...keys };
 const badOrigins =
   'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, ' +
   'such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
@@ -85,6 +87,10 @@ describe('PINNING_SERVICES', () => {
     [[{ ...good, id: undefined }], 'PINNING_SERVICES[0]: id must be 1 to 32 of a-z, 0-9 and -'],
     [[{ ...good, id: 'Kubo' }], 'PINNING_SERVICES[0] (Kubo): id must be 1 to 32 of a-z, 0-9 and -'],
     [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
+    [
+      [bucket, { ...bucket, id: 'again', url: 'https://s3.example.com' }],
+      'PINNING_SERVICES[1] (again): it is the bucket and prefix of s: what is removed there is gone here',
+    ],
     [[{ ...good, type: 'ftp' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
     [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
     [
@@ -152,6 +158,8 @@ describe('PINNING_SERVICES', () => {
     [[{ ...cluster, url: 'https://rest.example.com' }], 'PINNING_SERVICES[0] (c): the field "url" is not known'],
     [[{ ...good, headers: ['a'] }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
   ])('names what is wrong in %j', (value, message) => {
-    expect(() => parse(value, { BAD: 'a\nb' })).toThrow(expect.objectContaining({ code: 'misconfigured', message }));
+    expect(() => parse(value, { KEY: 'k', BAD: 'a\nb' })).toThrow(
+      expect.objectContaining({ code: 'misconfigured', message }),
+    );
   });
 });

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import type { Fault } from '../faulty-calls.ts';
+import { pinObject } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
@@ -74,6 +75,18 @@ describe.each(costlyKinds)('%s', (kind) => {
       await expectTrue(fileId, bytes);
     },
   );
+
+  it('an index that was written, unlike the row that is to say so, keeps what it names', async () => {
+    const bytes = randomBytes(1000);
+    const { fileId, cid } = await store.owner.call.store('plain', bytes);
+    const pin = await pinObject(store.service, cid);
+    for (const suspect of [0, 1]) {
+      await pin.change(`UPDATE pin SET object = '${'0'.repeat(32)}', suspect = ${suspect} WHERE cid = '${cid}'`);
+      await store.pass(3 * day, { rounds: 3 });
+      expect(Buffer.compare(await bytesOf(store.owner.call(`/v1/storage/${fileId}/content`)), bytes)).toBe(0);
+    }
+    await expectTrue(fileId, bytes);
+  });
 
   it('many who store and delete the same bytes at once lose nothing, and leave nothing', async () => {
     const bytes = randomBytes(1_200_000);

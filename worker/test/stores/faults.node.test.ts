@@ -8,13 +8,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
-import { hasVersitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf } from '../../../testkit/api-client.ts';
 import { shardObject } from '../stored-state.ts';
 import { create, offsetOf, patch } from '../uploads/tus-client.ts';
 import { table, type Operation, type Row } from './faults-table.ts';
-import { kinds, missing, startStore, type Kind, type StoreUnderTest } from './store-under-test.ts';
+import { isTaken, kinds, missing, startStore, type Kind, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
@@ -25,8 +24,7 @@ const tried = table.filter((row, at) => long || table.findIndex((each) => endOf(
 
 /** The rows of a kind; in the short form, each that both have is tried with one of them. */
 function rowsOf(kind: Kind): Row[] {
-  const isTaken = (at: number): boolean => long || !hasVersitygw() || kinds[at % kinds.length] === kind;
-  return tried.filter(({ only }, at) => (only === undefined ? isTaken(at) : only === kind));
+  return tried.filter(({ only }, at) => (only === undefined ? isTaken(kind, at) : only === kind));
 }
 
 /** A file that somebody has stored, with its bytes. */
@@ -154,7 +152,7 @@ describe.each(kinds)('a hostile %s that', (kind) => {
   });
 
   const moving = rowsOf(kind).filter((_, at) => long || at % 8 === 0);
-  it.each(moving)('$name, while files move away and back', async ({ rule }) => {
+  it.each(moving)('$name, while files move away and back', { timeout: 180_000 }, async ({ rule }) => {
     const hostile = present(store.hostile);
     const operator = client(store.service.url, adminToken);
     const files = [await stored(randomBytes(9 * mib)), await stored(randomBytes(1000))];

@@ -71,6 +71,33 @@ describe.skipIf(why !== undefined)(`a gateway of S3${why === undefined ? '' : `:
     }
   });
 
+  it('that has two names moves nothing from one to the other, where it would be gone', async () => {
+    const own = await startVersitygw();
+    const { url, bucket, region } = own;
+    const again = { id: 'again', type: 's3', url, bucket, region, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+    const twice = await startStore('s3', { gateway: own, others: [again], vars: { REPLICAS: '1' } });
+    try {
+      const operator = client(twice.service.url, adminToken);
+      const bytes = randomBytes(70_000);
+      const { fileId } = await twice.owner.call.store('plain', bytes);
+      await operator.createMigration({ from: 'store', to: 'again' });
+      const isThere = async (ms: number): Promise<void> => {
+        await twice.pass(ms, { rounds: 3 });
+        expect(Buffer.compare(await bytesOf(twice.owner.call(`/v1/storage/${fileId}/content`)), bytes)).toBe(0);
+      };
+      for (const ms of [60_000, day / 24, 2 * day]) await isThere(ms);
+      expect(twice.service.log.some((line) => line.includes('again is the bucket and prefix of store'))).toBe(true);
+      await operator.cancelMigration({ from: 'store', to: 'again' });
+      await isThere(60_000);
+      await twice.owner.call.deleteFile({ fileId });
+      await twice.pass(2 * day, { rounds: 3 });
+      expect(await twice.keys()).toEqual(['service']);
+    } finally {
+      await twice.close();
+      await own.close();
+    }
+  });
+
   it('that only reads takes nothing, reads what is there, and the log says what to do', async () => {
     const bytes = randomBytes(70_000);
     const { fileId } = await store.owner.call.store('plain', bytes);

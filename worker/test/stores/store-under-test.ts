@@ -18,6 +18,10 @@ export type Kind = (typeof kinds)[number];
  */
 export const costlyKinds: readonly Kind[] = long ? kinds : [hasVersitygw() ? 's3' : 'r2'];
 
+/** Tells whether a kind runs a case that both could run: in the short form one of them does. */
+export const isTaken = (kind: Kind, at: number): boolean =>
+  long || !hasVersitygw() || kinds[at % kinds.length] === kind;
+
 /** Why the tests of a kind are skipped here; undefined where they run. */
 export const missing = (kind: Kind): string | undefined => (kind === 's3' && !hasVersitygw() ? noVersitygw : undefined);
 
@@ -28,8 +32,8 @@ export type StoreUnderTest = {
   again(): Promise<void>;
   /** Between the service and the store; R2 has one where it is asked for. */
   hostile: Hostile | undefined;
-  /** Lists the keys, without the prefix. */
-  keys(): Promise<string[]>;
+  /** Lists the keys, without the prefix; or those below another one. */
+  keys(below?: string): Promise<string[]>;
   read(key: string): Promise<Buffer>;
   write(key: string, bytes: Buffer): Promise<void>;
   lose(key: string): Promise<void>;
@@ -110,8 +114,8 @@ export async function startStore(
   const path = (key: string): string => join(gateway?.folder ?? '', prefix, key);
   const touched = new Set<string>();
 
-  async function keys(): Promise<string[]> {
-    const found = await listed();
+  async function keys(below = prefix): Promise<string[]> {
+    const found = await listed(below);
     for (const key of found) {
       const [, kind, name = ''] = /^(data|cid)\/([^/]+)/.exec(key) ?? [];
       if (kind !== undefined) touched.add(await shardName(name));
@@ -119,12 +123,12 @@ export async function startStore(
     return found;
   }
 
-  async function listed(): Promise<string[]> {
-    if (gateway === undefined) {
-      const found = (await (await r2()).list()).objects.map(({ key }) => key);
-      return found.filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length));
-    }
-    return (await keysOf(gateway, prefix)).map((key) => key.slice(prefix.length));
+  async function listed(below: string): Promise<string[]> {
+    const found =
+      gateway === undefined
+        ? (await (await r2()).list({ prefix: below })).objects.map(({ key }) => key)
+        : await keysOf(gateway, below);
+    return found.map((key) => key.slice(below.length));
   }
 
   return {
@@ -163,6 +167,7 @@ export async function startStore(
     },
     async pass(ms, { rounds = 1 } = {}) {
       await keys();
+      if (twin !== undefined) await keys(twin);
       for (let round = 0; round < rounds; round += 1) {
         await owner.object.ring(ms);
         await Promise.all(Array.from(touched, (name) => shardObject(service, name).ring(ms)));

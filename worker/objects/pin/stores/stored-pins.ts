@@ -88,17 +88,15 @@ export class StoredPins {
 
   /**
    * Tells whether a CID needs the objects of an upload. One whose row does not say which it has may
-   * need them: `unsure`.
+   * need them, and so may one whose index names them: `unsure`.
    */
   async holds(cid: string, service: string, id: string): Promise<'holds' | 'not' | 'unsure'> {
     const row = this.#o.rows.find(cid, service);
-    if (row === undefined) {
-      // A row of the database may be lost, and its file be there: only the index tells.
-      const index = await this.found(storeOf(this.#o.env, service), cid);
-      return index?.id === id ? 'unsure' : 'not';
-    }
-    if (row.object === null) return 'unsure';
-    return row.object === id ? 'holds' : 'not';
+    if (row?.object === id) return 'holds';
+    if (row?.object === null) return 'unsure';
+    // A row may be lost, or not say yet what was written; who reads follows the index.
+    const index = await this.found(storeOf(this.#o.env, service), cid);
+    return index?.id === id ? 'unsure' : 'not';
   }
 
   /** Returns those of some CIDs that no row needs at a store. */
@@ -133,32 +131,49 @@ export class StoredPins {
   async adopt(cid: string, service: string): Promise<string | null> {
     const { id } = (await this.found(storeOf(this.#o.env, service), cid)) ?? {};
     if (id === undefined) return null;
+    this.#checkPlace({ cid, service }, id);
     await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
     return id;
   }
 
   /**
-   * The ownership of what a store has. Where its bytes are in doubt, those of the next upload take
-   * their place.
+   * The ownership of what a store has. Where its bytes are in doubt, or not all there, those of the
+   * next upload take their place.
    */
-  ownership({ pin }: Held, row: PinRow | undefined): Ownership {
-    const pinned = pin === 'ours' && row?.state === 'live' && row.suspect === 0;
-    return { was_there: 0, anchored: 0, pinned };
+  async ownership({ pin }: Held, row: PinRow | undefined): Promise<Ownership> {
+    const isSure = pin === 'ours' && row?.state === 'live' && row.suspect === 0;
+    return { was_there: 0, anchored: 0, pinned: isSure && (await this.#isWhole(row)) };
   }
 
-  /** Removes the index of a CID, then its objects. @throws overloaded while something is left */
+  /** Tells whether the index of a row names its objects, and all of them are there. */
+  async #isWhole({ cid, service, object }: PinRow): Promise<boolean> {
+    const store = storeOf(this.#o.env, service);
+    const index = await this.found(store, cid);
+    return index !== undefined && index.id === object && (await store.isComplete(index, timeLimit(requestMs)));
+  }
+
+  /**
+   * Removes the index of a CID, then its objects: those of the row, and where that was in doubt,
+   * those that the index names.
+   * @throws overloaded while something is left
+   */
   async remove(row: PinRow): Promise<void> {
-    const { rows, env } = this.#o;
-    const { cid, service } = row;
+    const { rows, env, shard } = this.#o;
+    const { cid, service, object } = row;
     const store = storeOf(env, service, row.request_id ?? undefined);
     const signal = timeLimit(requestMs * 2);
-    const id = row.object ?? (await this.found(store, cid))?.id ?? null;
+    const others = this.#elsewhere(row).filter(({ state }) => state !== 'unpinning');
+    const isOfOther = (id?: string): boolean => others.some((each) => each.object === id);
+    const isInDoubt = object === null || row.suspect === 1 || others.length > 0;
+    const named = isInDoubt ? (await this.found(store, cid))?.id : undefined;
     // Before the index goes, which is the only other place that knows it.
-    rows.change(row, { object: id });
-    const isGone = await store.removeIndex(cid, signal);
-    const data =
-      id === null ? { isGone: true } : await unwrap((await this.#o.shard(id)).objects.remove(id, service, cid));
-    if (!isGone || !data.isGone) throw new SealpinError('overloaded', `${service} still has objects of ${cid}`);
+    if (object === null) rows.change(row, { object: named ?? null });
+    // Under another name, the same bucket keeps what that one has.
+    let isGone = isOfOther(named) || (await store.removeIndex(cid, signal));
+    for (const id of new Set([object, named]))
+      if (typeof id === 'string' && !isOfOther(id))
+        isGone = (await unwrap((await shard(id)).objects.remove(id, service, cid))).isGone && isGone;
+    if (!isGone) throw new SealpinError('overloaded', `${service} still has objects of ${cid}`);
   }
 
   /**
@@ -206,6 +221,24 @@ export class StoredPins {
     return true;
   }
 
+  /** The rows of a CID at other stores. */
+  #elsewhere({ cid, service }: Pick<PinRow, 'cid' | 'service'>): PinRow[] {
+    return this.#o.rows.ofCid(cid).filter((row) => row.service !== service && row.object !== null);
+  }
+
+  /**
+   * Checks that objects are not those of another backend: what is removed from one of two names of
+   * a bucket is gone at both. No two uploads have an `<id>` in common.
+   * @throws misconfigured
+   */
+  #checkPlace(at: Pick<PinRow, 'cid' | 'service'>, id: string | undefined): void {
+    const other = this.#elsewhere(at).find(({ object }) => object === id);
+    if (other === undefined) return;
+    throw new SealpinError('misconfigured', `${at.service} is the bucket and prefix of ${other.service}`, {
+      hint: 'the operator must give each backend a bucket or a prefix of its own',
+    });
+  }
+
   async #keep(store: ObjectStore, row: PinRow, file: StoredObjects): Promise<void> {
     const { cid, service } = row;
     const signal = timeLimit(nodesMs);
@@ -213,17 +246,20 @@ export class StoredPins {
     // From now on the row of the objects asks here whether they are needed.
     await unwrap((await this.#o.shard(file.id)).objects.bind({ id: file.id, service, cid }));
     let { id } = file;
+    let there: ObjectIndex | undefined;
     if (!(await store.putIndex(cid, file, false, signal))) {
-      const there = await this.found(store, cid);
-      const isGood = there !== undefined && row.suspect === 0 && (await store.isComplete(there, signal));
-      if (isGood && there.id !== file.id) {
-        ({ id } = there);
+      const found = await this.found(store, cid);
+      there = found;
+      this.#checkPlace(row, found?.id);
+      const isGood = found !== undefined && row.suspect === 0 && (await store.isComplete(found, signal));
+      if (isGood && found.id !== file.id) {
+        ({ id } = found);
         await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
-      } else if (there?.id !== file.id) await store.putIndex(cid, file, true, signal);
+      } else if (found?.id !== file.id) await store.putIndex(cid, file, true, signal);
     }
     this.#o.rows.change(row, { object: id });
-    for (const other of [before, file.id])
-      if (other !== null && other !== id) await unwrap((await this.#o.shard(other)).objects.abandon(other));
+    for (const other of new Set([before, there?.id, file.id]))
+      if (typeof other === 'string' && other !== id) await unwrap((await this.#o.shard(other)).objects.abandon(other));
   }
 
   /** The index that a store has of a CID; undefined where there is none that can be used. */
