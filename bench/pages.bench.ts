@@ -177,7 +177,7 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
     },
     rounds,
   );
-  yield figure(`${name}: send ${sentMiB} MiB`, speeds);
+  yield figure(`${name}: send ${sentMiB} MiB`, speeds, { atLeast: 0.6 });
 }
 
 /** From the click at the link to a file of 4 KiB, opened and saved; and to the page that asks. */

@@ -72,7 +72,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
   const service = await startService({ entry: filled, through: () => sink });
   try {
     const short = await filledAccount(service, 10);
-    const long = await filledAccount(service, 100_000);
+    const long = await filledAccount(service, 1_000_000);
     const times = await interleave(
       { shortPage: short.page, longPage: long.page, shortOne: short.one, longOne: long.one },
       9,
@@ -82,11 +82,11 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       ratio: { atMost: Math.max(1.2, 1 + spread / median) },
     });
     const { longPage, shortPage, longOne, shortOne } = times;
-    yield figureOf('a page of a list of 100,000', 'ms', longPage, {
+    yield figureOf('a page of a list of 1,000,000', 'ms', longPage, {
       peer: peer('of 10', shortPage),
       target: bound(shortPage),
     });
-    yield figureOf('one GET among 100,000', 'ms', longOne, {
+    yield figureOf('one GET among 1,000,000', 'ms', longOne, {
       peer: peer('among 10', shortOne),
       target: bound(shortOne),
     });

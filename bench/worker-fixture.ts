@@ -47,6 +47,10 @@ export function sendFor(
 /** The module for `startService` in which accounts can be filled. */
 export const filled = 'bench/workers/filled-account.ts';
 
+const oneCid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
+/** Files of one transaction: more would block the object for longer than workerd allows. */
+const filledAtOnce = 50_000;
+
 /**
  * Makes an account and writes so many files straight into its object; the service must run
  * `filled`.
@@ -59,9 +63,11 @@ export async function filledAccount(
   const made = await account();
   const objects = await miniflare.getDurableObjectNamespace('ACCOUNT');
   const object = objects.get(objects.idFromName(made.account.id)) as unknown as {
-    fill(count: number, cid: string): Promise<string>;
+    fill(before: number, count: number, cid: string): Promise<string>;
   };
-  const fileId = await object.fill(count, 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e');
+  let fileId = '';
+  for (let before = 0; before < count; before += filledAtOnce)
+    fileId = await object.fill(before, Math.min(filledAtOnce, count - before), oneCid);
   const get = (path: string) => () =>
     latency(() => sendAndRead(url, 'GET', path, { Authorization: `Bearer ${made.apiKey}` }));
   return { page: get('/v1/storage?limit=10'), one: get(`/v1/storage/${fileId}?data=false`) };
