@@ -12,6 +12,7 @@ import { byteReader } from '../../shared/streams/reader.ts';
 import { errnoOf } from '../errno.ts';
 import { readText, sendRequest } from '../io/http.ts';
 import type { Context } from '../context.ts';
+import { isDataFileName, partSuffix } from '../local/node/data-file-name.ts';
 import { localPaths } from '../local/state.ts';
 
 /** Bytes of a data file, as the service names it. */
@@ -67,7 +68,7 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
 function runsIn(text: string): Run[] {
   try {
     const runs = JSON.parse(text) as Run[];
-    if (runs.every(([file]) => /^[0-9a-f]{32}(?:\.car)?$/.test(file))) return runs;
+    if (runs.every(([file]) => isDataFileName(file))) return runs;
   } catch {
     // Not of this version: the same as no places.
   }
@@ -142,6 +143,6 @@ async function openData(path: string): Promise<FileHandle> {
     return await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw error;
-    return await open(`${path}.part`, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+    return await open(path + partSuffix, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
   }
 }

@@ -255,7 +255,7 @@ export const de: Words = {
   linkAbout: (files, made) => (files === 1 ? `Eine Datei, ${made}` : `${files} Dateien, ${made}`),
   linkOpened: (opened, opens) => `${opened} von ${opens} Mal geöffnet`,
   linkUntil: (until) => `bis zum ${until}`,
-  linkUsedUp: 'aufgebraucht',
+  linkUsedUp: 'verbraucht',
   linkExpired: 'abgelaufen',
   linkPassword: 'mit Passwort',
   takingTitle: 'Diesen Link zurücknehmen?',

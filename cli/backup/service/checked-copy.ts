@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { errnoOf, ifMissing, readFailure, writeFailure } from '../../errno.ts';
 import { syncFile, temporaryPath } from '../../io/unfinished.ts';
 import { isCidOf } from '../../local/node/verify.ts';
-import { partSuffix } from '../../local/node/recover.ts';
+import { partSuffix } from '../../local/node/data-file-name.ts';
 import type { Leaf } from './node-index.ts';
 
 /** Kinds of damage to a file. */

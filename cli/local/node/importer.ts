@@ -2,7 +2,7 @@
 import { carHeader, carSection, leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
 import type { Catalog } from './catalog.ts';
 import { NewFile } from './new-file.ts';
-import { carSuffix } from './recover.ts';
+import { carSuffix } from './data-file-name.ts';
 import { openRows, type Complete, type Rows } from './rows.ts';
 
 /**

@@ -4,7 +4,7 @@ import { open, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { BlockWriter } from '../../io/block-writer.ts';
-import { partSuffix } from './recover.ts';
+import { partSuffix } from './data-file-name.ts';
 import { freeBytes, lastBytes } from './reserve.ts';
 import { RpcError } from './rpc.ts';
 

@@ -7,17 +7,9 @@
 import { lstat, mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDamage, type Catalog } from './catalog.ts';
+import { carSuffix, isDataFileName, partSuffix } from './data-file-name.ts';
 import { indexCar, indexFlat } from './reindex.ts';
 import { isFull } from './reserve.ts';
-
-/** The suffix of a file that is being written. */
-export const partSuffix = '.part';
-
-/** The suffix of an import, which is a CAR on the disk. */
-export const carSuffix = '.car';
-
-/** The name of a complete file. */
-const ownName = /^[0-9a-f]{32}(\.car)?$/;
 
 /**
  * The name of the pin of a file that was indexed again, which every Sealpin service accepts as its
@@ -41,7 +33,7 @@ export async function recover(options: RecoverOptions): Promise<void> {
   const removed = catalog.removed();
   const names = await readdir(data);
   const present = new Set(names);
-  const isUnknown = (name: string) => ownName.test(name) && !known.has(name) && !removed.has(name);
+  const isUnknown = (name: string) => isDataFileName(name) && !known.has(name) && !removed.has(name);
   // What it does not know it may have lost by damage: then nothing that it says counts.
   if (known.size > 0 && names.some(isUnknown)) catalog.check();
   const indexed: { cid: string; bytes: number }[] = [];
@@ -55,9 +47,9 @@ export async function recover(options: RecoverOptions): Promise<void> {
     if (base !== undefined && known.has(base)) {
       await rename(path, join(data, base));
       present.add(base);
-    } else if (removed.has(name) || (base !== undefined && ownName.test(base))) {
+    } else if (removed.has(name) || (base !== undefined && isDataFileName(base))) {
       await unlink(path);
-    } else if (ownName.test(name) && (await canRead(path))) {
+    } else if (isDataFileName(name) && (await canRead(path))) {
       const file = await indexAgain(options, name);
       if (file !== undefined) indexed.push(file);
     } else {
