@@ -362,6 +362,16 @@ describe('the command', () => {
   });
 });
 
+test('every header of a page is compared, but for those that bind no browser', async () => {
+  const bindsNobody = ['accept-ranges', 'etag', 'vary', 'x-request-id', 'x-robots-tag'];
+  const ofTransport = ['connection', 'content-encoding', 'content-length', 'date', 'keep-alive', 'transfer-encoding'];
+  const known = new Set<string>([...bindingHeaders, ...bindsNobody, ...ofTransport]);
+  for (const path of ['', 's', 'dl/sw.js']) {
+    const { headers } = await fetch(new URL(`/${path}`, local.url));
+    expect([...headers.keys()].filter((name) => !known.has(name))).toEqual([]);
+  }
+});
+
 test('the manifest has the paths that pages ask for', () => {
   const paths = manifest.pages.map(({ path }) => path);
   expect(paths).toContain('');
