@@ -31,6 +31,8 @@ export type AttemptOptions = {
   readonly isTemporary?: ((error: unknown) => error is SealpinError) | undefined;
 };
 
+export type RetryOptions = { readonly signal?: AbortSignal | undefined } & Pick<AttemptOptions, 'onRetry'>;
+
 /**
  * Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer
  * each time, with jitter.
@@ -65,4 +67,24 @@ export function attemptsOf({ signal, wait = sleep, onRetry, isTemporary = isTemp
 export function secondsUntilAgain(error: unknown): number | undefined {
   if (isSealpinError(error, 'service_unreachable')) return 1;
   return isSealpinError(error) ? error.retryAfterSeconds : undefined;
+}
+
+/**
+ * Sends a request again while its failures say that it may succeed later, so that what was uploaded
+ * before it is not lost for it.
+ * @param request takes how many attempts there were before: one of them may have been done
+ */
+export async function untilAnswered<T>(
+  request: (before: number) => Promise<T>,
+  { signal = new AbortController().signal, onRetry }: RetryOptions,
+): Promise<T> {
+  const isTemporary = (error: unknown): error is SealpinError => secondsUntilAgain(error) !== undefined;
+  const attempts = attemptsOf({ signal, isTemporary, onRetry });
+  for (let before = 0; ; before += 1) {
+    try {
+      return await request(before);
+    } catch (error) {
+      await attempts.failed(error);
+    }
+  }
 }

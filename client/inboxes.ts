@@ -19,6 +19,7 @@ import {
   type Parcel,
 } from '../shared/link/index.ts';
 import { accountIdentities, accountOf } from './account-key.ts';
+import { untilAnswered, type RetryOptions } from './attempts.ts';
 import { openBlob } from './blobs.ts';
 import { identitiesOf } from './credentials.ts';
 import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
@@ -296,20 +297,20 @@ export async function deliver(
     recipients,
     names,
     signing,
-    signal,
+    ...o
   }: {
     recipients: readonly Recipient[];
     names: readonly string[] | undefined;
     /** Who signs it, and the ID of the inbox's API key. */
     signing?: Pick<Signing, 'signer' | 'id'> | undefined;
-    signal: AbortSignal | undefined;
-  },
+  } & RetryOptions,
 ): Promise<void> {
   const to = recipients.flatMap(({ text = [] }) => text);
   const signed = signing && { ...signing, service: http.url, recipients: to };
   const sealed = new Blob([await sealParcelTo(parcel, { recipients, signing: signed })], { type: sealedParcelType });
+  const idempotencyKey = crypto.randomUUID();
   try {
-    await put(http, sealed, { mode: 'plain', names, signal });
+    await untilAnswered(() => put(http, sealed, { mode: 'plain', names, idempotencyKey, signal: o.signal }), o);
   } catch (error) {
     if (!isSealpinError(error, 'not_found')) throw error;
     throw new SealpinError('not_found', 'the service has removed a file of this delivery, which waited for too long', {

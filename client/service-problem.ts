@@ -41,14 +41,25 @@ export function bareRefusal(host: string, status: number, o: { retryAfter: strin
     return new SealpinError(code, `${host} refuses this with status ${status}, without a reason`, {
       hint: 'a program in front of the service, such as a proxy, may refuse it: ask who runs the service',
     });
-  const isLater = status === 429 || status >= 500;
-  const what = isLater
-    ? `failed with status ${status}, without a reason`
-    : `is not a Sealpin service (status ${status})`;
-  return new SealpinError('service_answer', `${host} ${what}`, {
-    hint: 'check the address',
-    retryAfterSeconds: isLater ? Number(o.retryAfter) || undefined : undefined,
-  });
+  const retryAfterSeconds = status === 429 || status >= 500 ? Number(o.retryAfter) || undefined : undefined;
+  if (isFromGateway(status))
+    return new SealpinError('service_unreachable', `${host} cannot be reached: a program in front of it says ${status}`, {
+      hint: 'try again later',
+      retryAfterSeconds,
+    });
+  const what =
+    status === 429 || status >= 500
+      ? `failed with status ${status}, without a reason`
+      : `is not a Sealpin service (status ${status})`;
+  return new SealpinError('service_answer', `${host} ${what}`, { hint: 'check the address', retryAfterSeconds });
+}
+
+/**
+ * Tells whether a proxy answers so for a service that is restarting, or whose connection broke: by
+ * RFC 9110 (15.6.3 to 15.6.5), or by Cloudflare's own statuses (520 to 530).
+ */
+function isFromGateway(status: number): boolean {
+  return (status >= 502 && status <= 504) || (status >= 520 && status <= 530);
 }
 
 /** The title of a problem as a message: in lower case, where it is that of its code. */

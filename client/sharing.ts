@@ -16,8 +16,9 @@ import {
   type PasswordKdf,
   type Recipient,
 } from '../shared/crypto/index.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { newShareId, printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
+import { untilAnswered, type RetryOptions } from './attempts.ts';
 import { recipientsOf } from './credentials.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import type { ServiceHttp } from './service-http.ts';
@@ -72,14 +73,14 @@ export function shareRecipients({ password, to }: ShareOptions): Recipient[] {
 export async function shareParcel(
   http: ServiceHttp,
   { parcel, files }: { parcel: Parcel; files: readonly string[] },
-  o: ShareOptions & { readonly signal?: AbortSignal | undefined },
+  o: ShareOptions & RetryOptions,
   sealing: Sealing = { recipients: shareRecipients(o) },
 ): Promise<Shared> {
   const { signer, recipients } = sealing;
-  // What is signed names its share, so its ID is drawn here.
-  const id = signer === undefined ? undefined : newShareId();
+  // What is signed names its share, and a request that is sent again makes no second one.
+  const id = newShareId();
   const to = recipients.flatMap(({ text = [] }) => text);
-  const signing = signer && id !== undefined ? { signer, service: http.url, id, recipients: to } : undefined;
+  const signing = signer ? { signer, service: http.url, id, recipients: to } : undefined;
   const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing, signing });
   const { expiresAt } = o;
   const request: ShareRequest = {
@@ -90,14 +91,30 @@ export async function shareParcel(
     ...membersOf(ShareTerms, o),
     expiresAt: timeOf(expiresAt),
   };
-  const share = await http.json(Share, {
-    method: 'POST',
-    path: 'v1/shares',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(request),
-    signal: o.signal,
-  });
+  const share = await untilAnswered((before) => createShare(http, { request, before }, o), o);
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
+}
+
+async function createShare(
+  http: ServiceHttp,
+  { request, before }: { request: ShareRequest; before: number },
+  { signal }: RetryOptions,
+): Promise<Share> {
+  try {
+    return await http.json(Share, {
+      method: 'POST',
+      path: 'v1/shares',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify(request),
+      signal,
+    });
+  } catch (error) {
+    if (before === 0 || !isSealpinError(error, 'conflict')) throw error;
+    // The answer of an earlier attempt was lost.
+    const made = (await sharesPage(http, { limit: 100, signal })).shares.find(({ id }) => id === request.id);
+    if (made === undefined) throw error;
+    return made;
+  }
 }
 
 /**

@@ -124,7 +124,7 @@ export async function handOverFiles(
           names,
           // Of the key in the link, whatever the service calls it.
           signing: signer && { signer, id: keyIdOf(hex(nodeBackend.sha256(utf8(apiKey)))) },
-          signal: context.signal,
+          ...patient(context),
         });
         return { service };
       },
@@ -140,17 +140,27 @@ export async function makeShare(
   service: Service,
   context: Context,
 ): Promise<Shared> {
-  const { output, scryptLogN, signal } = context;
+  const { output, scryptLogN } = context;
   const derivation = terms.password === undefined ? undefined : output.progress('deriving the key from the password');
   const sealing = { recipients, signer, kdf: { name: 'scrypt', logN: scryptLogN }, backend: nodeBackend } as const;
   try {
-    return await shareParcel(sdkHttp(service, context), about, { ...terms, signal }, sealing);
+    return await shareParcel(sdkHttp(service, context), about, { ...terms, ...patient(context) }, sealing);
   } catch (error) {
     if (!isSealpinError(error, 'invalid_request') || error.reason !== undefined) throw error;
     throw new SealpinError(error.code, error.message, { hint: 'change --opens or --expires', cause: error });
   } finally {
     derivation?.done();
   }
+}
+
+/** The last request waits for a service that does not answer now, and says so once. */
+function patient({ output, signal }: Context) {
+  let isSaid = false;
+  const onRetry = ({ message }: SealpinError): void => {
+    if (!isSaid) output.note(`${message}; trying again`);
+    isSaid = true;
+  };
+  return { signal, onRetry };
 }
 
 export type ParcelWords = Pick<Parcel, 'note' | 'from'>;

@@ -45,7 +45,7 @@ export async function store(
     try {
       file = await o.api.store(sending.body, { cid: sending.known, provisional, onSent: () => (sent = true) });
     } catch (error) {
-      if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
+      if (!sent || !isSealpinError(error, 'service_unreachable') || error.retryAfterSeconds !== undefined) throw error;
       file = await lookUp(sending.computed().cid, error, o);
     }
     await refuseOther(file, sending.computed(), o.api);

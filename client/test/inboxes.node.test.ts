@@ -187,10 +187,15 @@ describe('what was stored for a delivery', () => {
     const body = JSON.stringify({ binding: 'ACCOUNT', name: account.account.id, method: 'ring', args: [ms] });
     expect((await fetch(`${service.url}/test/object`, { method: 'POST', body })).status).toBe(200);
   };
-  /** The service, of which the sender does not reach what takes the parcel. */
-  const withoutParcels: Fetch = async (url, init) => {
-    if (url.search.includes('names=')) throw new TypeError('the line breaks');
-    return fetch(url, init);
+  const left = new Error('the sender left');
+  /** A sender who leaves before the parcel. */
+  const leaving = (): { fetch: Fetch; signal: AbortSignal } => {
+    const controller = new AbortController();
+    const withoutParcels: Fetch = (url, init) => {
+      if (url.search.includes('names=')) controller.abort(left);
+      return fetch(url, init);
+    };
+    return { fetch: withoutParcels, signal: controller.signal };
   };
   const files = [
     { source: 'one', name: 'one' },
@@ -199,9 +204,7 @@ describe('what was stored for a delivery', () => {
 
   test('is gone a day after the sender broke off, and the inbox has its room again', async () => {
     const { link } = await create({ limits: { files: 4 } });
-    await expect(handOver(link, files, { fetch: withoutParcels })).rejects.toMatchObject({
-      code: 'service_unreachable',
-    });
+    await expect(handOver(link, files, leaving())).rejects.toBe(left);
     expect(await stored()).toBe(2);
     await expect(handOver(link, files)).rejects.toMatchObject({ code: 'quota_exceeded' });
     await ring(1.1 * dayMs);
@@ -225,6 +228,19 @@ describe('what was stored for a delivery', () => {
     const failure = { code: 'not_found', hint: expect.stringContaining('again') as unknown };
     await expect(handOver(link, itemOf(files, 0), { fetch: late })).rejects.toMatchObject(failure);
     expect((await connection.inbox.list()).deliveries).toEqual([]);
+  });
+
+  test('arrives once, also where the answer to the parcel is lost', async () => {
+    const { link } = await create();
+    let lost = 0;
+    const losing: Fetch = async (url, init) => {
+      const response = await fetch(url, init);
+      if (!url.search.includes('names=') || (lost += 1) > 1) return response;
+      throw new TypeError('the line breaks');
+    };
+    await handOver(link, itemOf(files, 0), { fetch: losing });
+    expect(lost).toBe(2);
+    expect((await connection.inbox.list()).deliveries).toHaveLength(1);
   });
 
   test('is stored as before where the service knows nothing of it', async () => {

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { NewAccountResponse, Scope } from '../../shared/api.ts';
 import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { faultyProxy } from '../../testkit/faulty-proxy.ts';
+import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, type Connection, type Outgoing } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
@@ -84,6 +84,20 @@ describe('files that are sent', () => {
     const opened = await first(received.files).open({ start: 16 * mib - 2, end: 16 * mib + 2 });
     equal(await opened.bytes(), new Uint8Array([15, 15, 16, 16]));
     equal(await (await first(received.files).open()).bytes(), new Uint8Array(await bytes.arrayBuffer()));
+  });
+
+  test('are not lost for their last request: it is sent again until it is answered, and makes one link', async () => {
+    const faults: Fault[] = [{ kind: 'answer', status: 502 }, { kind: 'swallow' }];
+    const { url } = await faultyProxy(
+      () => service.url,
+      ({ method, path }) => (method === 'POST' && path === '/v1/shares' ? faults.shift() : undefined),
+    );
+    const sender = await another(url);
+    const { link, share } = await sender.send(new File(['bytes'], 'letter.txt'));
+    expect(faults).toEqual([]);
+    expect((await sender.shares()).shares.map(({ id }) => id)).toEqual([share.id]);
+    const received = await receive(link.replace(url, service.url));
+    expect(await (await first(received.files).open()).text()).toBe('bytes');
   });
 
   test('leave nothing with the service that tells their names, words, key or plaintext', async () => {

@@ -1,6 +1,6 @@
 /** Problem documents as a client reads them. */
 import { describe, expect, it } from 'vitest';
-import { codeOf, parseProblem, problemError } from '../service-problem.ts';
+import { bareRefusal, codeOf, parseProblem, problemError } from '../service-problem.ts';
 
 const problem = (members: object = {}) => {
   const parsed = parseProblem(
@@ -44,5 +44,22 @@ describe('a problem', () => {
       hint: 'THEIRS',
     });
     expect(problemError(hostile, { retryAfter: null, hint: 'ours' }).hint).toBe('ours');
+  });
+});
+
+it('tells a status of a proxy that does not reach the service from one of another program', () => {
+  const codes = Object.groupBy(
+    Array.from({ length: 200 }, (_, index) => 400 + index),
+    (status) => bareRefusal('host', status, { retryAfter: null }).code,
+  );
+  const ofCloudflare = Array.from({ length: 11 }, (_, index) => 520 + index);
+  expect(codes).toMatchObject({
+    forbidden: [401, 403, 407],
+    too_large: [413],
+    service_unreachable: [502, 503, 504, ...ofCloudflare],
+  });
+  expect(bareRefusal('host', 502, { retryAfter: '7' })).toMatchObject({
+    message: 'host cannot be reached: a program in front of it says 502',
+    retryAfterSeconds: 7,
   });
 });

@@ -10,7 +10,7 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { faultyProxy, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { entry } from '../local.ts';
@@ -102,12 +102,17 @@ test('S50, S54, S69: over breaks, lost responses and kill -9 it arrives whole, a
   expect((await run(['delete', stored.stdout.trim()], directory, { env })).exit).toBe(0);
 });
 
-test('S69: a request that breaks off continues as an upload, and arrives whole', async () => {
+// What follows is the same for both.
+test.each<[string, Fault]>([
+  // As a proxy says where the service behind it restarts.
+  ['that a proxy ends with 502', { kind: 'answer', status: 502, body: '<h1>Bad Gateway</h1>' }],
+  ...(long ? [['that breaks off', { kind: 'break', afterBytes: 8 * mib }] as [string, Fault]] : []),
+])('S69: a request %s continues as an upload, and arrives whole', async (_, fault) => {
   const directory = await temporaryDirectory();
   const sha256 = await randomFile(join(directory, 'in'), 17 * mib);
   const { url, passed } = await faultyProxy(
     () => unlimited.url,
-    ({ path }) => (path.startsWith('/v1/storage/plain') ? { kind: 'break', afterBytes: 8 * mib } : undefined),
+    ({ path }) => (path.startsWith('/v1/storage/plain') ? fault : undefined),
   );
   const env = {
     SEALPIN_SERVICE: url,
@@ -143,7 +148,7 @@ test('a service that asks to wait gets the file after that time, in parts', asyn
   };
   const stored = await run(['encrypt', 'in'], directory, { env });
   expect(stored).toMatchObject({ exit: 0 });
-  expect(stored.stderr).toContain('without a reason; it is stored by a resumable upload instead, in 1 second');
+  expect(stored.stderr).toContain('says 503; it is stored by a resumable upload instead, in 1 second');
   const at = passed.findIndex(({ path }) => path.startsWith('/v1/storage/plain'));
   expect(passed[at + 1]?.path).toBe('/v1/uploads/plain');
   expect(present(answered[at + 1]) - present(answered[at])).toBeGreaterThan(990);
