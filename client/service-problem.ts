@@ -43,10 +43,14 @@ export function bareRefusal(host: string, status: number, o: { retryAfter: strin
     });
   const retryAfterSeconds = status === 429 || status >= 500 ? Number(o.retryAfter) || undefined : undefined;
   if (isFromGateway(status))
-    return new SealpinError('service_unreachable', `${host} cannot be reached: a program in front of it says ${status}`, {
-      hint: 'try again later',
-      retryAfterSeconds,
-    });
+    return new SealpinError(
+      'service_unreachable',
+      `${host} cannot be reached: a program in front of it says ${status}`,
+      {
+        hint: 'try again later',
+        retryAfterSeconds,
+      },
+    );
   const what =
     status === 429 || status >= 500
       ? `failed with status ${status}, without a reason`

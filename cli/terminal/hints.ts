@@ -49,7 +49,8 @@ const byCode: Readonly<Partial<Record<Code, string>>> = {
   archive_invalid:
     'nothing was extracted; without --extract the archive itself is written, to look into with other tools',
   unsupported_version: 'a newer sealpin may be able to read it',
-  service_unreachable: 'start one with: sealpin start --detach (or name one with --service)',
+  service_unreachable:
+    'log in to one with: sealpin login <url> (or start one of your own with: sealpin start --detach)',
   already_running: 'see: sealpin status',
   not_running: 'start it with: sealpin start',
   port_in_use: 'choose another one with --port',

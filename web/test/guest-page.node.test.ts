@@ -84,6 +84,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect((await host.list()).files).toHaveLength(1);
 
     expect(await page.evaluate(readStorage)).toEqual(nothing);
+    // The address has no invitation, so a page that is loaded again knows none.
+    await page.reload();
+    await page.getByText('Invited? Open your invitation again.').waitFor();
     // It goes to this service alone, in the header of requests.
     const sent = requests.slice(1).map((each) => each.replace(`"authorization":"Bearer ${secret}"`, ''));
     const seen = [...sent, ...receiver.service.log].join('\n');

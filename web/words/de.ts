@@ -228,7 +228,7 @@ export const de: Words = {
       : `Er war ${times}‑mal geöffnet worden; das lässt sich nicht rückgängig machen.`,
 
   signingTitle: 'Ihr API-Schlüssel',
-  signingSend: 'Damit können Sie senden. Empfänger brauchen keinen.',
+  signingSend: 'Damit können Sie senden. Empfänger brauchen keinen. Eingeladen? Öffnen Sie Ihre Einladung.',
   signingFiles: 'Er zeigt, was sein Konto aufbewahrt.',
   signingInbox: 'Er findet, was in den Posteingängen seines Kontos angekommen ist.',
   apiKey: 'API-Schlüssel',

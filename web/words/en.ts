@@ -219,7 +219,7 @@ export const en = {
       : `It had been opened ${times} times; that cannot be undone.`,
 
   signingTitle: 'Your API key',
-  signingSend: 'With one you can send. Receivers need none.',
+  signingSend: 'With one you can send. Receivers need none. Invited? Open your invitation again.',
   signingFiles: 'It shows what its account has stored.',
   signingInbox: 'It finds what was handed over to the inboxes of its account.',
   apiKey: 'API key',

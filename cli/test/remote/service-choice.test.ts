@@ -15,7 +15,8 @@ describe('which service', () => {
     expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toBe(
       'sealpin: error: no service is configured, and no local service is running\n' +
-        'sealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
+        'sealpin: hint: log in to one with: sealpin login <url> ' +
+        '(or start one of your own with: sealpin start --detach)\n',
     );
   });
 
