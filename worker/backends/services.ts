@@ -36,6 +36,8 @@ export const removedTypes: Record<string, { what: string; hint: string }> = {
 export type ConfiguredService = Backend & {
   type: string;
   triedAgainst: string;
+  /** Where it keeps its bytes, which no other entry may have. */
+  places: readonly string[];
   /**
    * The same service, whose requests have an `X-Request-Id`: what the service logs can be compared
    * with our log.
@@ -44,16 +46,20 @@ export type ConfiguredService = Backend & {
 };
 
 /** Returns a function that parses an entry, besides `id` and `type`, and makes its service. */
-function entryOf<S extends v.GenericSchema>({ options, triedAgainst, make }: Adapter<S>) {
+function entryOf<S extends v.GenericSchema>({ options, triedAgainst, places, make }: Adapter<S>) {
   return (fields: Record<string, unknown>, type: string, context: AdapterContext): ConfiguredService => {
     const parsed = v.safeParse(options, fields, { abortEarly: true });
     if (!parsed.success) throw context.misconfigured(parsed.issues[0].message);
-    const made = (send: typeof fetch): ConfiguredService => ({
-      ...make(parsed.output, { ...context, fetch: send }),
-      type,
-      triedAgainst,
-      onBehalfOf: (requestId) => made(naming(context.fetch, requestId)),
-    });
+    const made = (send: typeof fetch): ConfiguredService => {
+      const backend = make(parsed.output, { ...context, fetch: send });
+      return {
+        ...backend,
+        type,
+        triedAgainst,
+        places: backend.takes === 'objects' ? [backend.place] : (places?.(parsed.output) ?? []),
+        onBehalfOf: (requestId) => made(naming(context.fetch, requestId)),
+      };
+    };
     return made(context.fetch);
   };
 }
@@ -81,7 +87,7 @@ export type ServicesContext = Pick<AdapterContext, 'serviceId' | 'bindingOf' | '
  */
 export function configuredBackends(json: string, setting: string, context: ServicesContext): ConfiguredService[] {
   const known = new Set<string>();
-  const places = new Map<string, string>();
+  const holders = new Map<string, string>();
   const pinName = `sealpin:${context.serviceId}`;
   return parseList(json, setting).map((entry, index) => {
     const misconfigured = (what: string, o: { hint?: string } = {}): SealpinError =>
@@ -101,12 +107,14 @@ export function configuredBackends(json: string, setting: string, context: Servi
     }
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
     const service = adapters[type](rest, type, { ...context, pinName, id, misconfigured });
-    const place = service.takes === 'objects' ? service.place : undefined;
-    if (place !== undefined && places.has(place))
-      throw misconfigured(`it is the bucket and prefix of ${places.get(place)}: what is removed there is gone here`, {
-        hint: 'keep one of them: an id stays with its bucket, and files move only to another one',
-      });
-    if (place !== undefined) places.set(place, id);
+    for (const place of new Set(service.places)) {
+      const holder = holders.get(place);
+      if (holder !== undefined)
+        throw misconfigured(`it is where ${holder} keeps its files: what is removed there is gone here`, {
+          hint: 'keep one of them: an id stays where its files are, and files move only to another place',
+        });
+      holders.set(place, id);
+    }
     if (index === 0 && !isReadable(service))
       throw misconfigured(
         `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,

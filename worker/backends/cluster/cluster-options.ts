@@ -41,6 +41,7 @@ export const clusterAdapter: Adapter<typeof ClusterFields> = {
   options: ClusterFields,
   triedAgainst:
     'IPFS Cluster 1.1.6, one and three peers on one machine, also while peers are killed; not over a wide area',
+  places: ({ peers }) => peers.flatMap(({ url, ipfs }) => [url, ipfs]),
   make({ peers, tokenSecret, ipfsTokenSecret, headers, replication }, context) {
     const { id, pinName, fetch } = context;
     return cluster({

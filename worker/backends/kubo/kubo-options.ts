@@ -17,6 +17,7 @@ export const rpcOptions = v.strictObject(
 export const kuboAdapter: Adapter<typeof rpcOptions> = {
   options: rpcOptions,
   triedAgainst: 'Kubo 0.43, and the built-in node',
+  places: ({ url }) => [url],
   make({ url, tokenSecret, headers }, context) {
     const { id, pinName, fetch } = context;
     return kubo({ id, url, headers: authorized(headers, tokenSecret, context), pinName, fetch });

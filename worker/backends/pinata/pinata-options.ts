@@ -21,6 +21,7 @@ const PinataFields = v.strictObject(
 export const pinataAdapter: Adapter<typeof PinataFields> = {
   options: PinataFields,
   triedAgainst: "tusd and a server made of Pinata's OpenAPI documents; not Pinata itself",
+  places: ({ url, tokenSecret = '' }) => [`${url} ${tokenSecret}`],
   make({ url, uploads, tokenSecret, headers }, context) {
     const { id, pinName, fetch } = context;
     if (tokenSecret === undefined) throw context.misconfigured('tokenSecret must be the name of a secret');

@@ -25,6 +25,8 @@ const PsaFields = v.strictObject(
 export const psaAdapter: Adapter<typeof PsaFields> = {
   options: PsaFields,
   triedAgainst: 'the API of IPFS Cluster 1.1.6, and the server of Helia 1.0.4; no hosted service',
+  // Each token is an account.
+  places: ({ url, tokenSecret = '' }) => [`${url} ${tokenSecret}`],
   make({ url, tokenSecret, headers, origins }, context) {
     const { id, pinName, fetch } = context;
     return psa({ id, url, headers: authorized(headers, tokenSecret, context), origins, pinName, fetch });

@@ -12,6 +12,7 @@ const badReplication =
 
 const types = 'kubo, cluster, psa, pinata, r2, s3';
 const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
+const pinata = { id: 'i', type: 'pinata', tokenSecret: 'KEY' };
 const keys = { keySecret: 'KEY', secretSecret: 'KEY' };
 const bucket = { id: 's', type: 's3', url: 'https://s3.example.com/', bucket: 'files', ...keys };
 const badOrigins =
@@ -28,10 +29,11 @@ const parse = (value: unknown, secrets: Record<string, string> = {}) =>
 
 describe('PINNING_SERVICES', () => {
   it('gives the services in order, under their ids', () => {
-    expect(parse([good, { ...good, id: 'second', headers: { 'x-a': 'b' } }]).map(({ id }) => id)).toEqual([
-      'kubo',
-      'second',
-    ]);
+    expect(
+      parse([good, { ...good, id: 'second', url: 'https://second.example.com', headers: { 'x-a': 'b' } }]).map(
+        ({ id }) => id,
+      ),
+    ).toEqual(['kubo', 'second']);
   });
 
   it.each([
@@ -89,8 +91,18 @@ describe('PINNING_SERVICES', () => {
     [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
     [
       [bucket, { ...bucket, id: 'again', url: 'https://s3.example.com' }],
-      'PINNING_SERVICES[1] (again): it is the bucket and prefix of s: what is removed there is gone here',
+      'PINNING_SERVICES[1] (again): it is where s keeps its files: what is removed there is gone here',
     ],
+    ...[
+      [good, { ...good, id: 'again', url: 'https://kubo.example.com/' }],
+      [cluster, { ...good, id: 'again', url: 'https://ipfs.example.com' }],
+      [good, psa, { ...psa, id: 'again' }],
+      [good, pinata, { ...pinata, id: 'again' }],
+    ].map((entries): [unknown[], string] => [
+      entries,
+      `PINNING_SERVICES[${entries.length - 1}] (again): it is where ${present(entries.at(-2)).id} keeps its files: ` +
+        'what is removed there is gone here',
+    ]),
     [[{ ...good, type: 'ftp' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
     [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
     [

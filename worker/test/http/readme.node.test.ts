@@ -108,8 +108,9 @@ it.skipIf(!runnable)(
   async () => {
     const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
     const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-    const entry = (id: string) => ({ id, type: 'kubo', url: node.url, tokenSecret: 'KUBO_TOKEN' });
-    const PINNING_SERVICES = JSON.stringify([entry('node'), entry('old')]);
+    const old = await startNode({ dir: join(dir, 'old'), token: rpcToken });
+    const entry = (id: string, { url }: { url: string }) => ({ id, type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' });
+    const PINNING_SERVICES = JSON.stringify([entry('node', node), entry('old', old)]);
     const service = await startService({ node, vars: { PINNING_SERVICES } });
     try {
       const pair = await generateKeyPair();
@@ -185,6 +186,7 @@ it.skipIf(!runnable)(
     } finally {
       await service.close();
       await node.close();
+      await old.close();
       rmSync(dir, { recursive: true, force: true });
     }
   },

@@ -7,7 +7,7 @@ import { configuredBackends } from '../../../backends/services.ts';
 const url = 'https://kubo.example.com';
 const entries = [
   { id: 'a', type: 'kubo', url },
-  { id: 'b', type: 'cluster', peers: [{ url, ipfs: url }] },
+  { id: 'b', type: 'cluster', peers: [{ url: 'https://rest.example.com', ipfs: 'https://ipfs.example.com' }] },
   { id: 'd', type: 'psa', url },
   { id: 'e', type: 'pinata', tokenSecret: 'T' },
   { id: 'f', type: 'r2', binding: 'BUCKET' },
