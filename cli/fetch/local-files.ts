@@ -47,6 +47,7 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
 
   return {
     id: service.id,
+    isShortWay: true,
     async block(cid, signal) {
       if (parseCid(cid).codec !== 'raw') return service.block(cid, signal);
       const runs = await placesOf(cid, '', signal);

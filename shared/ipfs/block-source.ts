@@ -11,6 +11,11 @@ import type { Cid } from './cid.ts';
 export interface BlockSource {
   /** Its name in errors. */
   readonly id: string;
+  /**
+   * Set for a short way to what another source gives: where both fail, only that one's failure is
+   * reported, unless the short way gave wrong bytes.
+   */
+  readonly isShortWay?: true;
   block(cid: string, signal: AbortSignal): Promise<Uint8Array>;
   /** `length` bytes of the file `cid` from byte `offset`: many leaves in one request. */
   read?(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;

@@ -51,7 +51,7 @@ class IntegrityError extends SealpinError {
   }
 }
 
-type SourceFailure = { id: string; error: SealpinError };
+type SourceFailure = { source: BlockSource; error: SealpinError };
 
 /** Result of a request to a source; without bytes it failed. */
 type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
@@ -136,7 +136,7 @@ export class FailoverReader {
       if (!source || running.has(source)) continue;
       const strikes = this.#options.strikes.get(source);
       if (strikes && strikes.count >= maxStrikes) {
-        failures.push({ id: source.id, error: strikes.error });
+        failures.push({ source, error: strikes.error });
         continue;
       }
       const attempt = this.#attempt(search, source);
@@ -164,7 +164,7 @@ export class FailoverReader {
     const error = isSealpinError(cause)
       ? cause
       : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
-    search.failures.push({ id: source.id, error });
+    search.failures.push({ source, error });
     if (source.car && error.reason === 'broken_off') search.brokenOff = source;
     if (cause instanceof IntegrityError) onMismatch?.(source, search.request.cid.text);
     const count = cause instanceof IntegrityError ? maxStrikes : (strikes.get(source)?.count ?? 0) + 1;
@@ -237,12 +237,14 @@ export class FailoverReader {
  * One error for the failures of all sources: wrong bytes are reported first, otherwise the last
  * failure decides.
  */
-function summaryOf(failures: readonly SourceFailure[]): SealpinError {
+function summaryOf(all: readonly SourceFailure[]): SealpinError {
+  const own = all.filter(({ source, error }) => !source.isShortWay || error.code === 'content_mismatch');
+  const failures = own.length > 0 ? own : all;
   const decisive = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
   const { code, reason, hint, retryAfterSeconds } = decisive.error;
   // A source that was asked again and failed in the same way is named once.
-  const detail = [...new Set(failures.map(({ id, error }) => `${id}: ${error.message}`))].join('; ');
+  const detail = [...new Set(failures.map(({ source, error }) => `${source.id}: ${error.message}`))].join('; ');
   const cause = failures.length === 1 ? decisive.error : new AggregateError(failures.map(({ error }) => error));
   return new SealpinError(code, detail, {
     cause,
