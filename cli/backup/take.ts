@@ -238,6 +238,7 @@ async function containerHeader({ fileId, bytes }: BackupEntry, { http, context }
   }
 }
 
+/** Codes of failures of one file, not of the service, the disk or the command. */
 const ofOneFile = [
   'not_found',
   'gone',
@@ -250,7 +251,6 @@ const ofOneFile = [
   'decrypt_failed',
 ] as const;
 
-/** Tells a failure of one file from one of the service, the disk or the command. */
 /** The record of a file; undefined also where it is damaged, or something else. */
 async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<BackupEntry | undefined> {
   return otherwise(readEntry(layout, fileId, context), 'config_invalid', undefined);

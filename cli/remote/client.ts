@@ -226,9 +226,9 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
       mode?: StoredFile['mode'] | undefined;
       order?: 'asc';
     }) => request(FileList, `v1/storage${queryOf(o)}`),
-    /** Sets the sealed name of a file, in base64. */
     /** Everything about a file, without its bytes. */
     file: (fileId: string) => request(StoredFile, `v1/storage/${encodeURIComponent(fileId)}?data=false`),
+    /** Sets the sealed name of a file, in base64. */
     setDetails: (fileId: string, details: string) => request(StoredFile, `v1/storage/${fileId}`, 'PATCH', { details }),
     remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
     account: () => request(AccountDetails, 'v1/account'),

@@ -160,6 +160,16 @@ describe('the language of the project', () => {
     expect(found.length, found.join('\n')).toBeLessThanOrEqual(most);
   });
 
+  test('has no docstring that describes nothing', () => {
+    // The first docstring of a file is about the file.
+    const found = files.filter(
+      (path) =>
+        path.endsWith('.ts') &&
+        /[^/]\*\/\n\s*\/\*\*/.test(readFileSync(join(root, path), 'utf8').replace(/^\/\*\*[^]*?\*\/\n/, '')),
+    );
+    expect(found).toEqual([]);
+  });
+
   test('begins messages of errors in lower case', () => {
     const found = files
       .filter((path) => path.endsWith('.ts') && !path.includes('/test/'))

@@ -96,8 +96,9 @@ addEventListener('activate', (event) => event.waitUntil(registration.unregister(
 `;
 
 /**
- * Ends every service worker but that of the pages, when its browser looks for a newer one. One that
- * somebody's pages of an hour left there would else serve them for ever.
+ * Ends every service worker but that of the pages, when its browser looks for a newer one.
+ * Otherwise one that foreign pages left there, in an hour in which they were served, would serve
+ * them for ever.
  */
 export const onlyOwnWorker: MiddlewareHandler<App> = async (c, next) => {
   const isForeign = c.req.header('Service-Worker') === 'script' && c.req.path !== ownWorker;
