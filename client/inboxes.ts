@@ -301,7 +301,7 @@ export async function deliver(
   }: {
     recipients: readonly Recipient[];
     names: readonly string[] | undefined;
-    /** Who signs it, and the ID of the inbox's API key. */
+    /** Its signer, and the ID of the inbox's API key. */
     signing?: Pick<Signing, 'signer' | 'id'> | undefined;
   } & RetryOptions,
 ): Promise<void> {

@@ -48,7 +48,7 @@ export type ReceivedFile = {
 export type Received = {
   readonly note?: string | undefined;
   readonly from?: string | undefined;
-  /** Who signed it, and whether that is right; undefined: nobody did. */
+  /** Its signer, and whether the signature is right; undefined: it is not signed. */
   readonly signed?: ParcelSignature | undefined;
   readonly files: readonly ReceivedFile[];
 };

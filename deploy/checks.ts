@@ -259,7 +259,7 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
   ];
 }
 
-/** What follows from what the service tells its operator. */
+/** Findings from what the service tells its operator. */
 async function told(url: string, token: string, findings: (of: object) => Finding[]): Promise<Finding[]> {
   const asked = await ask(url, { Authorization: `Bearer ${token}` });
   return 'finding' in asked ? [asked.finding] : findings(await jsonOf(asked.response));

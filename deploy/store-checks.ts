@@ -2,7 +2,7 @@
 import type { Health, StrayList } from '../shared/api.ts';
 import type { Finding } from './finding.ts';
 
-/** What lies in stores and belongs to nothing: too much of it waits for the operator. */
+/** Objects in stores that belong to nothing: too many wait for the operator. */
 export function strayFindings({ stores = [] }: Partial<StrayList>): Finding[] {
   return stores.map(({ service, objects }) => ({
     ok: false,
@@ -13,7 +13,7 @@ export function strayFindings({ stores = [] }: Partial<StrayList>): Finding[] {
   }));
 }
 
-/** What to do where a backend takes no new files, by the code. */
+/** Remedies for a backend that takes no new files, by the code. */
 const remedies: Readonly<Record<string, string>> = {
   disk_full: 'make room there, or raise its quota',
   misconfigured:

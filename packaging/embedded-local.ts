@@ -1,4 +1,4 @@
-/** What the executable needs to run the local service: `@sealpin/local` with all it depends on. */
+/** Files of the local service in the executable: `@sealpin/local` with its dependencies. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';

@@ -156,7 +156,7 @@ export type StoredView = {
   size: number;
   createdAt: string;
   isSealed: boolean;
-  /** Whether it has a sealed name: open, still closed, or that of another file. */
+  /** State of its sealed name: open, still closed, or that of another file. */
   sealedName?: 'open' | 'closed' | 'foreign' | undefined;
 };
 

@@ -14,7 +14,7 @@ import { holdOpen } from './stay-open.ts';
 /** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
 const quietModules = 4;
 
-/** What the button below the link does next. */
+/** The next action of the button below the link. */
 export type NextSteps = { readonly label: string; readonly go: () => void };
 
 /** Lets the page be closed, which would lose a link that was not copied. */

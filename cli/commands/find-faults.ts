@@ -22,7 +22,7 @@ const maxClockMs = 5 * minuteMs;
 /** More of the quota than this is worth a word. */
 const nearlyFull = 0.9;
 
-/** What one look has found. `todo`: what to do about it; `code`: of what is wrong. */
+/** A result of one look. `todo`: what to do about it; `code`: of what is wrong. */
 type Finding = {
   readonly subject: string;
   readonly state: 'ok' | 'note' | 'wrong';

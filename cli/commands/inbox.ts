@@ -25,7 +25,7 @@ import { atLeastOne, keyFlag, receiveExtractArg } from '../flags/args.ts';
 import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { type ParcelWords } from '../files/send-files.ts';
 
-/** What opens the deliveries to inboxes of earlier versions: the key pair of the account. */
+/** The key pair of the account, which opens deliveries to inboxes of earlier versions. */
 const ofAccount = 'account';
 /**
  * Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can
@@ -268,7 +268,7 @@ async function deliverySummary(
   return { ...parcelWords(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo, signed };
 }
 
-/** Who handed it over: the contact who signed it, else as they say. */
+/** The sender: the contact who signed it, else the name that they give. */
 function senderText(from = '-', signed: ShownSignature | undefined): string {
   if (signed?.state !== 'valid') return signed === undefined ? from : `${from} (signature wrong)`;
   return `${signed.name ?? from} (signed${signed.name === undefined ? ` by ${signed.words}` : ''})`;

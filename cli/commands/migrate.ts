@@ -100,7 +100,7 @@ async function showAll(routes: Operator, context: Context): Promise<number> {
   return 0;
 }
 
-/** What could not be copied so far: each is named, with the reason. */
+/** Names each file that could not be copied so far, with the reason. */
 async function refusedOf(
   { pins }: Operator,
   { state, failed, to }: Migration,

@@ -14,7 +14,7 @@ import { countText } from '../terminal/size.ts';
 
 /** The most bytes of a manifest. */
 const limitBytes = 8 * 1024 * 1024;
-/** What no comparison of this kind can find. */
+/** The limit of any comparison of this kind. */
 const limitation =
   'this is what was sent to this program: a service that aims at one reader, and sends to them alone ' +
   'something else, is not found this way';

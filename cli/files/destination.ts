@@ -1,4 +1,4 @@
-/** Where plaintext goes: a file, standard output, or a folder that is made of an archive. */
+/** Destinations of plaintext: a file, standard output, or a folder that is made of an archive. */
 import { SealpinError } from '../../shared/errors.ts';
 import { observed } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
@@ -7,7 +7,7 @@ import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import type { Progress } from '../terminal/progress.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 
-/** What of an archive is wanted, and where it goes. */
+/** The wanted part of an archive, and its destination. */
 export type Placing = {
   /** A path, or `-`. */
   readonly outputFile: string;

@@ -76,7 +76,7 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
   return { entries, damagedLines };
 }
 
-/** What is remembered of blobs that are stored still, as far as this command line deleted them. */
+/** Entries of blobs that are still stored, as far as this command line deleted them. */
 export function notDeleted(entries: readonly Entry[]): StoredEntry[] {
   const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
   // A later line of a file has its new name.

@@ -1,7 +1,7 @@
 /** Lines for the operator about files that a backend does not hold as it should. */
 import type { SurveyedPin } from '../../shared/api.ts';
 
-/** What helps, by the code of the last error. */
+/** Remedies, by the code of the last error. */
 const remedies: Readonly<Record<string, string>> = {
   disk_full: 'make room there, or pay for more',
   misconfigured: 'put its address and credentials right',

@@ -256,7 +256,7 @@ function isForPerson({ stdout, stderr }: Context): boolean {
   return stdout.isTTY === true && stderr.isTTY === true;
 }
 
-/** What a person does with an encrypted file. */
+/** Next steps for a person with an encrypted file. */
 function fileSteps({ identity }: Secret, { format }: SealingRun): string[] {
   if (identity === undefined) return ['send it in any way: only the keys that you named open it, by sealpin decrypt'];
   const opens = format === 'age' ? 'age -d, or sealpin decrypt' : 'sealpin decrypt';

@@ -46,7 +46,7 @@ type OutgoingPaths = {
   readonly name: string | undefined;
   /** Keeps the names out of the service. */
   readonly unnamed?: boolean;
-  /** What of folders is sent. */
+  /** The parts of folders that are sent. */
   readonly filter: FilterValues;
 };
 

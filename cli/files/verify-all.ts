@@ -18,7 +18,7 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
-/** What was found of a file. `isTold`: only the service itself has compared it. */
+/** The state of a file. `isTold`: only the service itself has compared it. */
 type Found = { readonly size: number; readonly isTold?: boolean } | { readonly code: Code; readonly why: string };
 
 /** Errors that may be gone the next time: they do not say that bytes are missing or wrong. */
@@ -27,7 +27,7 @@ const passing: readonly unknown[] = ['service_unreachable', 'pinning_unavailable
 const againMs = 1_000;
 /** Of the failures of several files, this one matters most. */
 const damagedExit = exitOf({ code: 'content_mismatch' });
-/** How often a service is asked whether it has read a file, a second apart. */
+/** The most questions whether the service has read a file, a second apart. */
 const mostAsks = 3_600;
 /** Files in a row that nobody could give, after which it is not the files that are to blame. */
 const unreadInRow = 5;

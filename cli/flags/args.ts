@@ -29,7 +29,7 @@ export const receiveExtractArg = toggle(
   'Make a folder of each folder that was sent (a tar archive), instead of a file',
 );
 
-/** What of a folder is written, and where. */
+/** Flags for the part of a folder that is written, and for its destination. */
 export const placingFlags = {
   extract: toggle('It is a folder (a tar archive): extract it into the new directory <output_file>'),
   path: valueFlag('path', 'Of a folder only this file, such as plans/a.pdf; with --extract only this folder'),

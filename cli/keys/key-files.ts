@@ -61,7 +61,7 @@ export async function readRecipients(
   return recipients;
 }
 
-/** What somebody's public key file has: to whom one encrypts, and who signs. */
+/** The content of a public key file: its recipients, and its signer. */
 export type PublicKeys = { readonly recipients: readonly string[]; readonly signers: readonly string[] };
 
 /**

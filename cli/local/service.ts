@@ -46,7 +46,7 @@ export type StartOptions = {
   readonly port: number;
   /** The Kubo that takes new bytes, before the embedded node. */
   readonly kubo: KuboWish;
-  /** Where clients reach a public service, and through which proxies. */
+  /** Address of a public service, and its proxies. */
   readonly front?: { readonly origin: string; readonly proxies: Proxies } | undefined;
   /** Backends of `--backends`, before the embedded node. */
   readonly backends?: Backends | undefined;
@@ -149,7 +149,7 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
   };
 }
 
-/** What a service needs to listen. */
+/** Options of the listener. */
 type Listening = {
   readonly options: StartOptions;
   readonly cleanup: CleanupStack;
@@ -250,7 +250,7 @@ async function chosenKubo({ dataDir, kubo, backends }: StartOptions): Promise<Ku
   return backends.entries.some(({ id }) => id === kuboId) ? {} : choice;
 }
 
-/** What other commands find this process by. */
+/** The file by which other commands find this process. */
 class RunFile {
   readonly startedAt = new Date().toISOString();
   /** Set once it takes requests. */

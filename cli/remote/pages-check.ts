@@ -98,7 +98,7 @@ const browsers = [
 ] as const;
 const languages = ['en-US,en;q=0.9', 'de-DE,de;q=0.9,en;q=0.6', 'fr,en;q=0.7', 'es-ES,es;q=0.9', 'ja,en;q=0.5'];
 
-/** What browsers take; a service has bytes of its own for each encoding. */
+/** Encodings that browsers take; a service has bytes of its own for each. */
 const usualEncodings = 'gzip, deflate, br, zstd';
 
 /** A way to ask for a page. `again`: as who has it, and asks whether it has changed. */

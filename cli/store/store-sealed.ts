@@ -72,7 +72,7 @@ export function uploadIdOf(
   return spoolId([o.service.url.href, o.keyId, source, ...o.kind]);
 }
 
-/** How a file is stored. */
+/** Options of storing a file. */
 type Sealing = Destination & {
   readonly id: string;
   readonly path: string;

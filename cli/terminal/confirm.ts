@@ -3,7 +3,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { visible } from './output.ts';
 import type { InputStream, OutputStream } from './streams.ts';
 
-/** Where a person may be asked; a `Context` is one. */
+/** A terminal at which a person may be asked; a `Context` is one. */
 type Dialogue = {
   readonly interactive: boolean;
   readonly stdin: InputStream;

@@ -59,7 +59,7 @@ type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
 /** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
 type SourceConnection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
 
-/** What was done so far to get one block. */
+/** State of the search for one block. */
 type Search = {
   readonly request: BlockRequest;
   /** Sources that may still be asked. */

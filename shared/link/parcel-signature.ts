@@ -13,10 +13,10 @@ import { concat } from '../streams/concat.ts';
  */
 export type ParcelPlace = { readonly service: string; readonly id: string };
 
-/** What signs a parcel, and for which place and recipients (`age1…`; none: for the link). */
+/** The signer of a parcel, and the place and recipients (`age1…`; none: the link) it signs for. */
 export type Signing = ParcelPlace & { readonly signer: ParcelSigner; readonly recipients: readonly string[] };
 
-/** What a parcel says of its signature, which is not checked yet. `service` is an origin. */
+/** Signature of a parcel, not checked yet. `service` is an origin. */
 export type SignatureClaim = ParcelPlace & {
   readonly recipients: readonly string[];
   readonly signer: string;
@@ -33,7 +33,7 @@ export type SignatureClaim = ParcelPlace & {
  */
 export type SignatureState = 'valid' | 'wrong' | 'elsewhere' | 'others' | 'unchecked';
 
-/** Who signed a parcel (`sealpin-signer1…`), as far as that was checked. */
+/** Signer of a parcel (`sealpin-signer1…`), as far as that was checked. */
 export type ParcelSignature = { readonly signer: string; readonly state: SignatureState };
 
 const label = 'sealpin/parcel-signature/v1';

@@ -29,7 +29,7 @@ export type Parcel = {
   files: ParcelFile[];
   note?: string | undefined;
   from?: string | undefined;
-  /** Who signed it; undefined: nobody did. What is written ignores it. */
+  /** Its signer; undefined: none. Ignored where it is written. */
   signed?: ParcelSignature | undefined;
 };
 

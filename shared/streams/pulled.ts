@@ -5,7 +5,7 @@
 
 type Chunk = Uint8Array;
 
-/** What a stream is made of. */
+/** Callbacks of which a stream is made. */
 type Source = {
   /** Gives the next chunk; undefined at the end. */
   next(): Promise<Chunk | undefined>;
@@ -51,7 +51,7 @@ function abandon(cancel: Source['cancel'], error: unknown): void {
   ended.catch(() => undefined);
 }
 
-/** What is done with a stream on its way. */
+/** Callbacks for a stream on its way. */
 type Observer = {
   /** Called with each chunk before it goes on. */
   onChunk?(chunk: Chunk): void | Promise<void>;

@@ -46,7 +46,7 @@ export type Doing<K extends Action['kind']> = Action extends infer A
 export const hourMs = 3_600_000;
 export const dayMs = 86_400_000;
 
-/** Who does a step. */
+/** The actor of a step. */
 export class Actor {
   readonly world: ActingWorld;
   readonly step: ActionStep;

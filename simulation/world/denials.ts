@@ -1,4 +1,4 @@
-/** What the operator denies: one part of the model. */
+/** Denials of the operator: one part of the model. */
 
 /** The bytes that are denied, by CID. */
 export class Denials {

@@ -22,7 +22,7 @@ export type ModelFile = {
   readonly begunAt: number;
   /** The times of its end that may hold. */
   ends: readonly number[];
-  /** What may have been written beside it last. */
+  /** Values that may have been written beside it last. */
   notes: readonly string[];
   fileId: string | undefined;
   cid: string | undefined;
@@ -79,7 +79,7 @@ export type ListedFile = {
 export type Outcome = { status: number; code: string | undefined };
 
 export class Model {
-  /** What the operator has set. */
+  /** Settings by the operator. */
   readonly quotas = new Quotas();
   readonly denials = new Denials();
   readonly files: ModelFile[] = [];

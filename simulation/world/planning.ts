@@ -28,7 +28,7 @@ export function planOf(seed: string, years: number): Plan {
   return { seed, topology, quotas, bursts: all, endMs: years * yearMs };
 }
 
-/** How often each action happens in an even mix. */
+/** Weights of the actions in an even mix. */
 const shares = {
   store: 20,
   upload: 8,
@@ -62,7 +62,7 @@ const shares = {
 /** The kinds of actions. */
 export const kinds = Object.keys(shares) as Action['kind'][];
 
-/** How often each action happens in a burst. */
+/** Weights of the actions in a burst. */
 type Mix = Map<Action['kind'], number>;
 
 class Builder {

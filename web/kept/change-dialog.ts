@@ -12,7 +12,7 @@ const lifetimes = [hourMs, dayMs, 7 * dayMs, 14 * dayMs];
 /** Names of a link that are shown. */
 const shownNames = 3;
 
-/** What was entered. */
+/** The entered terms. */
 export type Terms = Omit<Parameters<Sending['changeLink']>[0], 'shareId'>;
 
 /** Starts the dialog, once. @returns shows it for a link, and hands out what was entered */

@@ -37,7 +37,7 @@ type Last = { readonly shareId: string; readonly stored: readonly { fileId: stri
 let account: SignedIn | undefined;
 let last: Last | undefined;
 let inbox: string | undefined;
-/** What opens names, where its owner gave it to the page. */
+/** The private key that opens names, where its owner gave it to the page. */
 let identities: readonly Identity[] | undefined;
 
 function signedIn(): SignedIn {

@@ -252,7 +252,7 @@ export type Adapter<S extends v.GenericSchema> = {
   options: S;
   /** Label for operators, which claims nothing but what the adapter was tried against. */
   triedAgainst: string;
-  /** Where an entry of pins keeps them: what a second entry removed there would be gone here. */
+  /** Places of the pins of an entry: what a second entry removed there would be gone here. */
   places?(options: v.InferOutput<S>): readonly string[];
   /** @throws misconfigured */
   make(options: v.InferOutput<S>, context: AdapterContext): Backend;

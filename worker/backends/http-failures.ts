@@ -1,4 +1,4 @@
-/** What goes wrong at a backend with an API over HTTP, as errors that name the backend. */
+/** Failures of a backend with an API over HTTP, as errors that name the backend. */
 import { SealpinError } from '../../shared/errors.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { printable } from './printable.ts';

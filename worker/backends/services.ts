@@ -36,7 +36,7 @@ export const removedTypes: Record<string, { what: string; hint: string }> = {
 export type ConfiguredService = Backend & {
   type: string;
   triedAgainst: string;
-  /** Where it keeps its bytes, which no other entry may have. */
+  /** Places of its bytes, which no other entry may have. */
   places: readonly string[];
   /**
    * The same service, whose requests have an `X-Request-Id`: what the service logs can be compared

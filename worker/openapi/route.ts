@@ -16,7 +16,7 @@ import type { ResponseHeaderName } from './headers.ts';
 /** Bodies by media type; null for bytes without a shape. */
 export type Bodies = Record<string, v.GenericSchema | null>;
 
-/** What a row is found by. */
+/** The key of a row. */
 type Call = {
   /** GET answers HEAD, too, unless the path has a row for it. */
   method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';

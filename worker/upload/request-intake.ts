@@ -1,4 +1,4 @@
-/** What takes the bytes of an upload that comes in one request. */
+/** Intake of the bytes of an upload that comes in one request. */
 import type { Env } from '../env.ts';
 import { firstBackendOf } from '../backends/configured.ts';
 import type { Intake } from '../backends/contract.ts';

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 /** A file with bytes, by its name on the disk, and the CID of what it holds. */
 export type BlockFile = { readonly id: number; readonly name: string; readonly cid: string };
 
-/** Where a leaf lies in its file. */
+/** Place of a leaf in its file. */
 export type Leaf = { readonly cid: string; readonly start: number; readonly bytes: number };
 
 /** A copy of the index of the embedded node. */

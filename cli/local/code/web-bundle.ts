@@ -193,7 +193,7 @@ export async function compiledScript(
   return outputFiles.map(({ text }) => text.trim()).join('\n');
 }
 
-/** What follows the `?` of an address that means these bytes and no others. */
+/** The query of an address that means these bytes and no others. */
 function versionOf(text: string): string {
   return textDigest(text).toString('hex', 0, 8);
 }

@@ -14,7 +14,7 @@ export type Forwarded = {
   readonly headers: string[];
   readonly address: string;
   readonly hasBody: boolean;
-  /** Whether the client waits until its body is asked for. */
+  /** Set where the client waits until its body is asked for. */
   readonly expects: boolean;
 };
 

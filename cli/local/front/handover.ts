@@ -12,9 +12,9 @@ import { arrivals } from '../node/arrivals.ts';
 import type { RunningNode } from '../node/server.ts';
 import { failureText, sendBytes } from '../node/rpc.ts';
 
-/** What takes and gives bytes. */
+/** The node, as it takes and gives bytes. */
 export type Direct = Pick<RunningNode, 'receive' | 'carOf'> & {
-  /** Where a file lies, for commands of the same user: only a service on loopback says so. */
+  /** Place of a file, for commands of the same user: only a service on loopback says so. */
   readonly placesOf?: RunningNode['placesOf'] | undefined;
   /** Gives the header by which the runtime knows that a request is handed over, once it runs. */
   header(): Promise<readonly [name: string, value: string]>;
@@ -47,7 +47,7 @@ const describing = [
   'upgrade',
 ];
 
-/** How often the Worker hears that bytes still arrive, in ms: far less than a client may rest. */
+/** Interval at which the Worker hears that bytes arrive, in ms: far less than a client may rest. */
 const beatMs = 250;
 
 /** Tells whether a request is for a file, or an upload that the node can take. */

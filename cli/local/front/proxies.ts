@@ -2,7 +2,7 @@
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import { SealpinError } from '../../../shared/errors.ts';
 
-/** Who may connect to the listener, and where it therefore listens. */
+/** Proxies that may connect to the listener, and the address on which it therefore listens. */
 export type Proxies = {
   /** As they were given. */
   readonly names: readonly string[];

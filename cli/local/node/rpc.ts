@@ -113,7 +113,7 @@ export function fail(response: ServerResponse, thrown: unknown): void {
   response.end(`${JSON.stringify({ Message: failureText(thrown), Code: status === 400 ? 1 : 0, Type: 'error' })}\n`);
 }
 
-/** What a command says about what went wrong. */
+/** The message of a command that failed. */
 export function failureText(thrown: unknown): string {
   if (isFull(thrown)) return 'no space left on device';
   if (isDamage(thrown)) return 'the index node.db is damaged: stop the service, and the next start says what to do';

@@ -36,7 +36,7 @@ export type RunningNode = {
   /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
   receive(pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile>;
   carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
-  /** Where a file lies on the disk. */
+  /** Places of a file on the disk. */
   placesOf(file: Parameters<typeof carOfFile>[1]): FileRun[];
   /** Reads every block that it holds, and compares it with its CID. */
   verify(position?: string): Promise<VerifiedBlocks>;

@@ -105,7 +105,7 @@ function stampOf(path: string): string {
   return parts.join(' ');
 }
 
-/** When the file of a stamp was written last, in ms since 1970. */
+/** Time of the last write to the file of a stamp, in ms since 1970. */
 export function writtenAt(stamp: string): number {
   const times = stamp.split(' ').map((part) => Number(part.split('.')[3] ?? 0) / 1e6);
   return Math.max(...times);

@@ -14,7 +14,7 @@ export type StoreOptions = { id: string; prefix: string; serviceId: string; buck
 
 /** The longest ID of a service. */
 const ownerBytes = 64;
-/** How often the responses of one read may break off before it fails. */
+/** Number of responses of one read that may break off before it fails. */
 const maxBreaks = 3;
 
 /** A bucket, and the names of what lies in it. */
@@ -136,7 +136,7 @@ function bytesIn(ranges: readonly DataRange[]): number {
 
 type Piece = { n: number; offset: number; length: number };
 
-/** Where bytes of the data of a file are. */
+/** Place of bytes of the data of a file. */
 function piecesOf(objects: ObjectIndex['objects'], { start, length }: DataRange): Piece[] {
   const end = start + length;
   const pieces: Piece[] = [];

@@ -1,4 +1,4 @@
-/** What an object store must do. */
+/** The contract of an object store. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import type { Listing, ObjectBody, Warning } from './bucket.ts';
 import type { ObjectIndex, StoredObjects } from './object-index.ts';

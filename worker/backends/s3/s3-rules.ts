@@ -3,9 +3,9 @@ import { printable } from '../printable.ts';
 import type { Warning } from '../objects/bucket.ts';
 import { elementsIn, textIn, type S3Requests } from './s3-requests.ts';
 
-/** How often a bucket is asked for its rules, in ms. */
+/** Interval at which a bucket is asked for its rules, in ms. */
 const askMs = 86_400_000;
-/** What a store answers that has no such rules, or does not show them to this key. */
+/** Statuses of a store that has no such rules, or does not show them to this key. */
 const unknown = [403, 404, 405, 501];
 
 /**

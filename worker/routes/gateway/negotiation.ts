@@ -1,4 +1,4 @@
-/** What a request of the gateway asks for, and the headers that its response has. */
+/** The representation that a request of the gateway asks for, and the headers of its response. */
 import { SealpinError } from '../../../shared/errors.ts';
 import { carType, type CarOptions } from '../../../shared/ipfs/index.ts';
 import { cleanFilename } from '../../../shared/filename.ts';
@@ -23,7 +23,7 @@ const types = {
  */
 const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
 
-/** How a CID is served: as bytes, as one block, or as a CAR. */
+/** Representations of a CID: bytes, one block, or a CAR. */
 export type BlockForm = keyof typeof types;
 
 /** The blocks of a CAR. */

@@ -1,4 +1,4 @@
-/** What the calls of an account have in common. */
+/** Parts that the calls of an account share. */
 import { RpcTarget } from 'cloudflare:workers';
 import type { AccountContext } from '../account-context.ts';
 

@@ -1,4 +1,4 @@
-/** What takes the end of an upload whose parts are stored. */
+/** Intake of the end of an upload whose parts are stored. */
 import { concat } from '../../../../shared/streams/concat.ts';
 import type { Env } from '../../../env.ts';
 import { backendOf } from '../../../backends/configured.ts';

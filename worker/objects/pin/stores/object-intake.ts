@@ -31,11 +31,11 @@ export type IntakeOptions = {
   forMs: number;
   /** Set if the blocks above the leaves do not follow from these. */
   isForeign?: boolean;
-  /** What earlier requests have stored. */
+  /** Parts that earlier requests have stored. */
   before?: { objects: readonly DataObject[]; digests: Uint8Array } | undefined;
 };
 
-/** What takes the blocks of an upload for a backend. */
+/** Intake of the blocks of an upload for a backend. */
 export function intakeOf(env: PinBinding, backend: PinningService | ObjectStore, options: IntakeOptions): Intake {
   return backend.takes === 'blocks' ? backend : new ObjectIntake(env, backend, options);
 }
@@ -50,7 +50,7 @@ class ObjectIntake implements Intake {
   readonly partLeaves = objectLeaves;
   readonly store: ObjectStore;
   readonly isForeign: boolean;
-  /** What is stored, in the order of the data. */
+  /** Stored parts, in the order of the data. */
   readonly objects: DataObject[];
   readonly digests: Uint8Array[];
   readonly lengths: number[] = [];
