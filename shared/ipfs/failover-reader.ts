@@ -234,8 +234,7 @@ export class FailoverReader {
 }
 
 /**
- * One error for the failures of all sources: wrong bytes are reported first, otherwise the last
- * failure decides.
+ * One error for the failures of all sources: wrong bytes come first, else the last failure decides.
  */
 function summaryOf(all: readonly SourceFailure[]): SealpinError {
   const own = all.filter(({ source, error }) => !source.isShortWay || error.code === 'content_mismatch');
