@@ -105,8 +105,9 @@ export function restorePage(context: Context, page: RowPage): Failure | undefine
   }
   if (pairOf(context).pair !== page.pair) return err('conflict', otherPair);
   for (const each of sections) each.write(sql, page);
-  sql.exec(
-    `UPDATE account SET (files, bytes) = (SELECT count(*), coalesce(sum(bytes), 0) FROM file WHERE state = 'ready')`,
+  row.count(
+    page.files.length,
+    page.files.reduce((sum, { bytes }) => sum + bytes, 0),
   );
   sql.exec('UPDATE restore SET next = ?', page.next);
   return undefined;

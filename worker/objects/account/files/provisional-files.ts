@@ -52,7 +52,7 @@ export class ProvisionalFiles {
    */
   keep(fileIds: readonly string[], apiKey: string): Failure | undefined {
     const ids = JSON.stringify([...new Set(fileIds)]);
-    const missing = `json_each(?1) WHERE value NOT IN (SELECT file_id FROM file WHERE created_by = ?2)
+    const missing = `json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM file WHERE file_id = value AND created_by = ?2)
        AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`;
     if (exists(this.#sql, missing, ids, apiKey))
       return err('not_found', 'a file that this one names is not stored, or not any more');
