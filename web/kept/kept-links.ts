@@ -28,24 +28,15 @@ function ended<T>(request: IDBRequest<T>): Promise<T> {
 
 /** Opens the database. @param create undefined is returned where there is none without it */
 async function openDatabase(create: boolean): Promise<IDBDatabase | undefined> {
+  // To open it would make it. WebKit lists one whose making was aborted, with version 0.
+  const isKept = ({ name, version = 0 }: IDBDatabaseInfo): boolean => name === databaseName && version > 0;
+  if (!create && !(await indexedDB.databases()).some(isKept)) return undefined;
   const request = indexedDB.open(databaseName, 2);
-  let isMissing = false;
-  request.addEventListener('upgradeneeded', ({ oldVersion }) => {
-    if (create || oldVersion > 0) {
-      const missing = Object.entries(stores).filter(([name]) => !request.result.objectStoreNames.contains(name));
-      for (const [name, options] of missing) request.result.createObjectStore(name, options);
-      return;
-    }
-    // Then the browser makes no database.
-    isMissing = true;
-    request.transaction?.abort();
+  request.addEventListener('upgradeneeded', () => {
+    const missing = Object.entries(stores).filter(([name]) => !request.result.objectStoreNames.contains(name));
+    for (const [name, options] of missing) request.result.createObjectStore(name, options);
   });
-  try {
-    return await ended(request);
-  } catch (error) {
-    if (isMissing) return undefined;
-    throw error;
-  }
+  return await ended(request);
 }
 
 /** Runs a request in a transaction of its own. @returns once what it writes is kept */

@@ -319,40 +319,6 @@ withBrowser('Firefox', () => {
     expect(await visit.page.evaluate(registrations)).toBe(0);
   });
 
-  test.runIf(long)('a guest sends, sees, and takes back, with a link alone', async () => {
-    const { link, key } = await sender.connection.invitation.create({ label: 'Ann', limits: { bytes: 5000 } });
-    const visit = await open(link);
-    await visit.shows('compose');
-    await visit.says('You are invited to send files until');
-    const folder = await temporaryDirectory();
-    const choose = async (text: string): Promise<void> => {
-      await writeFile(join(folder, 'letter.txt'), text);
-      await visit.page.setFiles('#choose', [join(folder, 'letter.txt')]);
-      await visit.click('#compose-button');
-    };
-    await choose('x'.repeat(6000));
-    await visit.says('This invitation cannot store more now. Take a link back, or ask who invited you.');
-    await visit.page.reload();
-    await visit.page.goto('about:blank');
-    await visit.page.goto(link);
-    await visit.shows('compose');
-    await choose('Dear Ben');
-    await visit.shows('sent');
-    const sent = await visit.page.evaluate<string>(`document.getElementById('sent-link').value`);
-    expect(await (await first((await receive(sent)).files).open()).text()).toBe('Dear Ben');
-    await visit.click('#sent-more');
-    await visit.shows('compose');
-    await visit.click('#compose-back');
-    await visit.shows('links');
-    await visit.says('opened 1 of 5 times');
-    await visit.click('#made-links button');
-    await visit.click('#taking-yes');
-    await visit.says('taken back');
-    await expect(receive(sent)).rejects.toMatchObject({ code: 'gone' });
-    expect(await visit.run(readStorage)).toEqual(nothing);
-    await sender.connection.invitation.revoke(key.id);
-  });
-
   test.runIf(long).each(['reloaded', 'left', 'closed'])('a download whose page is %s is no file', async (what) => {
     const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
     const visit = await opened(large, 'stream', root);

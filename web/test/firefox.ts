@@ -1,15 +1,16 @@
-/** Firefox with the pages of a service. */
+/** Firefox, and other browsers with the same interface, with the pages of a service. */
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import type { Tab } from '../../testkit/browsers/browsers.ts';
 import type { Firefox, FirefoxPage } from '../../testkit/browsers/firefox.ts';
 import { takeAway, type Ability } from './in-page.ts';
 
-/** A page in Firefox, as its reader uses it: by what it shows. */
-export class Visit {
-  readonly page: FirefoxPage;
+/** A page, as its reader uses it: by what it shows. */
+export class Visit<Page extends Tab & { complaints?: string[] } = FirefoxPage> {
+  readonly page: Page;
 
-  constructor(page: FirefoxPage) {
+  constructor(page: Page) {
     this.page = page;
   }
 
@@ -62,7 +63,7 @@ export class Visit {
     await this.page.close();
     // So Firefox tells of a download that failed, which is what some tests are about.
     const own = 'A ServiceWorker intercepted the request and encountered an unexpected error.';
-    expect(this.page.complaints.filter((each) => !each.includes(own))).toEqual([]);
+    expect((this.page.complaints ?? []).filter((each) => !each.includes(own))).toEqual([]);
   }
 }
 

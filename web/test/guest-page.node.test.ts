@@ -1,10 +1,18 @@
 /**
- * The page of an invitation, in Chromium: a guest sends, sees and takes back, with a link alone.
+ * The page of an invitation: a guest sends, sees and takes back, with a link alone. In Chromium
+ * much more than in the other browsers.
  */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { connect, connectAsGuest, receive, type Connection } from '../../client/index.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
+import { launch, withBrowser, type RunningBrowser, type Tab } from '../../testkit/browsers/browsers.ts';
+import { long } from '../../testkit/long-run.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { Visit } from './firefox.ts';
+import { Sender } from './sender.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
@@ -218,3 +226,59 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     },
   );
 });
+
+// Chromium does all of this above.
+for (const name of long ? (['Firefox', 'WebKitGTK'] as const) : []) {
+  withBrowser(name, () => {
+    let sender: Sender;
+    let browser: RunningBrowser;
+    beforeAll(async () => {
+      [sender, browser] = await Promise.all([Sender.start(), launch[name]()]);
+    });
+    afterAll(() => Promise.all([sender.close(), browser.close()]));
+
+    test(`${name}: a guest sends, sees and takes back, and a full or ended invitation says so`, async () => {
+      const { link, key } = await sender.connection.invitation.create({ label: 'Ann', limits: { bytes: 5000 } });
+      const letter = join(await temporaryDirectory(), 'letter.txt');
+      const opened = async (): Promise<Visit<Tab>> => new Visit<Tab>(await browser.open(link));
+      const choose = async (visit: Visit<Tab>, content: string): Promise<void> => {
+        await writeFile(letter, content);
+        await visit.page.setFiles('#choose', [letter]);
+        await visit.click('#compose-button');
+      };
+      const full = await opened();
+      await full.shows('compose');
+      await full.says('You are invited to send files until');
+      await choose(full, 'x'.repeat(6000));
+      await full.says('This invitation cannot store more now. Take a link back, or ask who invited you.');
+      await full.end();
+
+      const visit = await opened();
+      await visit.shows('compose');
+      expect(await visit.page.evaluate('location.href')).toBe(`${sender.root}send`);
+      await choose(visit, text);
+      await visit.shows('sent');
+      const sent = await visit.page.evaluate<string>(`document.getElementById('sent-link').value`);
+      expect(await (await first((await receive(sent)).files).open()).text()).toBe(text);
+      await visit.click('#sent-more');
+      await visit.shows('compose');
+      await visit.click('#compose-back');
+      await visit.shows('links');
+      await visit.says('opened 1 of 5 times');
+      await visit.click('#made-links button');
+      await visit.click('#taking-yes');
+      await visit.says('taken back');
+      await expect(receive(sent)).rejects.toMatchObject({ code: 'gone' });
+      expect((await sender.connection.list()).files).toEqual([]);
+      expect(await visit.run(readStorage)).toEqual(nothing);
+      await visit.page.reload();
+      await visit.says('Invited? Open your invitation again.');
+      await visit.end();
+
+      await sender.connection.invitation.revoke(key.id);
+      const ended = await opened();
+      await ended.says('This invitation has ended');
+      await ended.end();
+    });
+  });
+}

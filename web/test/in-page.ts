@@ -38,8 +38,11 @@ export async function touch(name: string): Promise<void> {
 /** Returns what the browser keeps for the page. */
 export async function readStorage() {
   const files: string[] = [];
-  const directory = (await navigator.storage.getDirectory()) as unknown as { keys(): AsyncIterable<string> };
-  for await (const name of directory.keys()) files.push(name);
+  // WebKitGTK has none.
+  if ('storage' in navigator) {
+    const directory = (await navigator.storage.getDirectory()) as unknown as { keys(): AsyncIterable<string> };
+    for await (const name of directory.keys()) files.push(name);
+  }
   const { cookie } = document;
   return {
     local: Object.keys(localStorage),
