@@ -74,8 +74,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a removal gives up after some attempts',
     file: 'worker/objects/pin/pin-work.ts',
-    from: `return 'scheduled';`,
-    to: `if (attempts > 3) rows.remove(row); return 'scheduled';`,
+    from: `return 'scheduled';\n    }\n    // Somebody`,
+    to: `if (attempts > 3) rows.remove(row); return 'scheduled';\n    }\n    // Somebody`,
     seed: '34',
     found: /nobody needs|still (pins|has)/,
   },

@@ -89,7 +89,11 @@ export class Faults {
     else crash();
   }
 
-  /** Takes a file from one of the backends that have it, or changes its bytes there. */
+  /**
+   * Takes a file from one of the backends that have it, or changes its bytes there. Another one
+   * must have a copy whose removal is not under way: before a removal, the service asks for the pin
+   * that stays, and it read the bytes before that.
+   */
   async #harm({ kind, backend, nth }: Extract<Fault, { kind: 'lose' | 'damage' }>, name: string): Promise<void> {
     const { service, tell } = this.#world;
     const others = [...service.kubos.keys(), ...service.buckets.keys()].filter((id) => id !== backend);
@@ -99,7 +103,13 @@ export class Faults {
     const cids = keys.map((key) => key.split('cid/').at(-1) ?? '').filter((cid) => cid.startsWith('b'));
     const cid = cids[nth % Math.max(1, cids.length)];
     if (cid === undefined || kubo?.rootOf(cid) !== (kubo && cid)) return;
-    const copies = await Promise.all(others.map((id) => service.holdsWell(id, cid)));
+    const rows = await service.pinRows(cid);
+    const isLeaving = (id: string): boolean =>
+      rows.some(
+        (row) => row['service'] === id && (kind === 'lose' ? row['state'] === 'unpinning' : row['wanted'] === 0),
+      );
+    const staying = others.filter((id) => !isLeaving(id));
+    const copies = await Promise.all(staying.map((id) => service.holdsWell(id, cid)));
     if (!copies.includes(true)) return;
     tell(`${name}: ${kind} ${cid} at ${backend}`);
     if (kind === 'lose') {

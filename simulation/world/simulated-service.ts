@@ -120,6 +120,13 @@ export class SimulatedService {
     return (await this.holds(backend, cid)) && this.buckets.get(backend)?.damaged.has(cid) === false;
   }
 
+  /** The rows of a CID, at all backends. */
+  async pinRows(cid: string) {
+    const storage = this.pins.objects.get(await shardName(cid))?.storage;
+    const rows = storage?.tables().includes('pin') === true ? storage.read('SELECT * FROM pin') : [];
+    return rows.filter((row) => row['cid'] === cid);
+  }
+
   #backend(kind: Topology['kinds'][number], id: string): object {
     const behaviour = new Behaviour(id, this.scheduler);
     if (kind === 'kubo') {
@@ -137,9 +144,7 @@ export class SimulatedService {
   }
 
   async #mustHaveRow(backend: string, cid: string): Promise<void> {
-    const shard = this.pins.objects.get(await shardName(cid));
-    const rows = shard?.storage.tables().includes('pin') === true ? shard.storage.read('SELECT * FROM pin') : [];
-    if (!rows.some((row) => row['cid'] === cid && row['service'] === backend))
+    if (!(await this.pinRows(cid)).some((row) => row['service'] === backend))
       this.#violated(`${backend} pins ${cid}, and no row says so`);
   }
 

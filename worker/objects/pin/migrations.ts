@@ -100,7 +100,8 @@ export class Migrations {
   }
 
   /**
-   * Ends a migration: what has not moved stays, and is removed from where it was moving to.
+   * Ends a migration: what has not moved stays, and is removed from where it was moving to. A whole
+   * copy is removed from there only once every byte was read from `from`, which may have lost it.
    * @returns whether there was one
    */
   cancel(from: string, to: string): boolean {
@@ -112,9 +113,11 @@ export class Migrations {
       rows.change({ cid, service: from }, { wanted: 1 });
       const target = rows.find(cid, to);
       if (target?.moved_from !== from) continue;
-      // What was lost meanwhile is copied back from there.
-      if (target.state === 'live' && rows.find(cid, from)?.state === 'lost') continue;
-      rows.change(target, { state: 'unpinning', wanted: 0, moved_from: null, attempts: 0, due: now() });
+      if (target.state === 'live') {
+        rows.change(target, { wanted: 0 });
+        const read = rows.find(cid, from)?.state === 'live' ? { ...wholeFile, due: now() } : {};
+        rows.change({ cid, service: from }, { verified_at: null, ...read });
+      } else rows.change(target, { state: 'unpinning', wanted: 0, moved_from: null, attempts: 0, due: now() });
     }
     return true;
   }
@@ -125,7 +128,7 @@ export class Migrations {
     return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
       const counts = first<{ left: number; failed: number | null }>(
         this.#sql,
-        `SELECT count(*) AS left, sum(there.state = 'failed') AS failed FROM pin AS here
+        `SELECT count(*) AS left, sum(there.state IN ('failed', 'lost')) AS failed FROM pin AS here
          LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`,
         target,
         source,

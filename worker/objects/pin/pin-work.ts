@@ -13,6 +13,7 @@ import { SourceError } from '../../backends/source-error.ts';
 import { err, type Result } from '../result.ts';
 import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
+import { isSpare, isSure } from './last-copy.ts';
 import { PinCheck } from './pin-check.ts';
 import { answered, detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
@@ -76,6 +77,11 @@ export class PinWork {
     rows.change(row, { attempts, due: now() + backoffMs(attempts), request_id: requestId });
     let kept: boolean;
     try {
+      if (!(await isSpare({ ...this.#o, sources: this.sources }, row))) {
+        this.#doubt(row);
+        this.settle(row.cid);
+        return 'scheduled';
+      }
       kept = await this.#removeOurs(row);
       breakers.succeeded(service);
     } catch (error) {
@@ -177,6 +183,16 @@ export class PinWork {
     rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : noCopyMs) });
   }
 
+  /**
+   * Has a service asked for what it may have as a whole, as the answer to a copy or a removal may
+   * be lost: nobody is known to have another copy.
+   */
+  #doubt(row: PinRow): PinRow {
+    const doubted = { ...row, state: 'lost', damaged: null, ...wholeFile } as const;
+    this.#o.rows.change(row, { state: 'lost', damaged: null, ...wholeFile });
+    return doubted;
+  }
+
   /** Makes an attempt, after which the row is due again, whatever happens. */
   async #attempt(row: IdentifiedRow, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     const { rows, breakers, now } = this.#o;
@@ -207,6 +223,8 @@ export class PinWork {
     const { rows, now } = this.#o;
     const { cid } = row;
     const sources = this.sources.besides(row);
+    if (sources.length === 0 && !rows.ofCid(cid).some(({ state }) => state === 'live'))
+      return await this.#check.next(this.#doubt(row), signal);
     if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
     const target = this.sources.service(row);
     if (target.takes === 'objects') return await this.#store(row, sources, signal);
@@ -300,7 +318,7 @@ export class PinWork {
       const replaces = all.filter(({ moved_from: from }) => from === row.service);
       const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
       if (successor === undefined) continue;
-      if (successor.verified_at !== null) {
+      if (successor.verified_at !== null && isSure(successor)) {
         rows.change(row, { state: 'unpinning', attempts: 0, due: now(), moved_from: null });
         if (replaces.length > 0) rows.change(successor, { moved_from: null });
         // What the one that leaves was to replace may leave now.

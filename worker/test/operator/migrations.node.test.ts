@@ -158,16 +158,17 @@ it('a cancellation leaves a file that has moved, also where the same bytes were 
   expect(backendsOf()).toEqual({ a: 'live', b: 'live' });
 });
 
-it('a cancellation leaves the copy of what was lost at the old service', () => {
+it.for(['live', 'lost'] as const)('a cancellation leaves a whole copy until the old service, %s, was read', (state) => {
   hold('a');
+  rows.change({ cid, service: 'a' }, { verified_at: nowMs });
   migrations.begin('a', 'b');
   rows.change({ cid, service: 'b' }, { state: 'live' });
-  rows.change({ cid, service: 'a' }, { state: 'lost' });
+  rows.change({ cid, service: 'a' }, { state });
   migrations.cancel('a', 'b');
-  expect(rows.ofCid(cid).map(({ service, state, wanted }) => [service, state, wanted])).toEqual([
-    ['a', 'lost', 1],
-    ['b', 'live', 1],
-  ]);
+  work.settle(cid);
+  expect(backendsOf()).toEqual({ a: state, b: 'leaving' });
+  arrive('a');
+  expect(backendsOf()).toEqual({ a: 'live', b: 'removed' });
 });
 
 it('what is stored after a cancellation is not counted as left, and while it runs nothing is left of less', () => {

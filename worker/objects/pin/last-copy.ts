@@ -1,0 +1,31 @@
+/** What the removal of a copy relies on, where somebody still needs the bytes. */
+import { servicesOf } from '../../backends/configured.ts';
+import type { PinSources } from './pin-sources.ts';
+import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
+import { requestMs, type WorkContext } from './pin-steps.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
+
+type Context = WorkContext & { sources: Pick<PinSources, 'service'> };
+
+/**
+ * Tells whether a removal leaves a copy behind, or nobody needs one: the service whose copy stays
+ * is asked for its pin, as it may have lost it since it was read.
+ */
+export async function isSpare({ env, rows, sources, now }: Context, { cid, service }: PinRow): Promise<boolean> {
+  if (!rows.isReferenced(cid)) return true;
+  const configured = new Set(servicesOf(env).map(({ id }) => id));
+  const others = rows.ofCid(cid).filter((row) => row.service !== service && configured.has(row.service));
+  for (const other of others.filter((row) => isSure(row))) {
+    const seen = await sources.service(other).stat(cid, timeLimit(requestMs));
+    if ((typeof seen === 'string' ? seen : seen.pin) !== 'absent') return true;
+    rows.change(other, { suspect: 1, ...wholeFile, due: now() });
+  }
+  return false;
+}
+
+/** Tells whether a row says that a service is to hold a CID, and does, without a doubt. */
+export function isSure(row: PinRow): boolean {
+  const { wanted, state, suspect, verified_at: verifiedAt, read_from: from, read_to: to } = row;
+  const isInDoubt = suspect === 1 || (verifiedAt === null && from !== null && to !== nothingToRead.read_to);
+  return wanted === 1 && state === 'live' && !isInDoubt;
+}
