@@ -102,6 +102,22 @@ describe('what is sent', () => {
     expect(await received()).toEqual(['letter.txt']);
   });
 
+  test('waits for a service that is away at its last request, and says so once', async () => {
+    let away = 2;
+    const { url } = await faultyProxy(
+      () => local.url,
+      ({ method, path }) =>
+        method === 'POST' && path === '/v1/shares' && (away -= 1) >= 0 ? { kind: 'answer', status: 502 } : undefined,
+    );
+    const { exit, stdout, stderr } = await send(['letter.txt'], {
+      env: { SEALPIN_SERVICE: url, SEALPIN_API_KEY: local.apiKey },
+    });
+    expect(exit, stderr).toBe(0);
+    expect(away).toBe(-1);
+    expect(stderr.match(/says 502; trying again/g)).toHaveLength(1);
+    expect(stdout).toContain('/s#');
+  });
+
   test('that cannot be sent leaves nothing at the service', async () => {
     const count = async (): Promise<number> => {
       const { stdout } = await run(['list', '--json', '--data-dir', local.dataDir], sender);
