@@ -1,6 +1,6 @@
 /** A bucket behind an S3 API, addressed by its path. */
 import { SealpinError } from '../../../shared/errors.ts';
-import type { Bucket, ListedObject } from '../objects/bucket.ts';
+import type { Bucket, Listing } from '../objects/bucket.ts';
 import { inParallel } from '../objects/store-requests.ts';
 import { ruleCheck } from './s3-rules.ts';
 import { elementsIn, s3Requests, textIn, type S3Options, type S3Requests } from './s3-requests.ts';
@@ -37,15 +37,11 @@ export function s3Bucket(o: S3Options): Bucket {
       const { response } = await again({ method: 'HEAD', key, expected: [404] }, signal);
       if (response.ok) return Number(response.headers.get('Content-Length'));
       // The answer to HEAD does not say what is missing: it may be the bucket.
-      const { xml } = await page({ 'list-type': '2', prefix: key, 'max-keys': '1' }, signal);
-      return objectsIn(xml).find((object) => object.key === key)?.bytes;
+      const { objects } = await page({ prefix: key, 'max-keys': '1' }, signal);
+      return objects.find((object) => object.key === key)?.bytes;
     },
 
-    async list(prefix, after, signal) {
-      const query = { 'list-type': '2', prefix, ...(after !== undefined && { 'start-after': after }) };
-      const { xml, now } = await page(query, signal);
-      return { objects: objectsIn(xml), isLast: textIn(xml, 'IsTruncated') !== 'true', now };
-    },
+    list: (prefix, after, signal) => page({ prefix, ...(after !== undefined && { 'start-after': after }) }, signal),
 
     async removeAll(prefix, signal) {
       const found = await left(prefix, signal);
@@ -76,12 +72,21 @@ function reading(id: string, once: S3Requests['once']): Bucket['get'] {
   };
 }
 
+type Listed = { prefix: string; [name: string]: string };
+
 /** Makes the functions that list objects. */
 function listings(id: string, again: S3Requests['again']) {
-  async function page(query: Record<string, string>, signal: AbortSignal): Promise<{ xml: string; now: number }> {
-    const { response, xml } = await again({ method: 'GET', query: { ...query, 'encoding-type': 'url' } }, signal);
+  async function page(query: Listed, signal: AbortSignal): Promise<Listing> {
+    const paged = { 'list-type': '2', ...query, 'encoding-type': 'url' };
+    const { response, xml } = await again({ method: 'GET', query: paged }, signal);
     if (!xml.includes('<IsTruncated>')) throw new SealpinError('pinning_failed', `${id}: its response is no listing`);
-    return { xml, now: Date.parse(response.headers.get('Date') ?? '') };
+    const objects = entriesIn(id, xml, 'Contents', query.prefix).map(({ key, entry }) => ({
+      key,
+      bytes: Number(textIn(entry, 'Size')),
+      storedAt: Date.parse(textIn(entry, 'LastModified') ?? ''),
+    }));
+    const now = Date.parse(response.headers.get('Date') ?? '');
+    return { objects, isLast: textIn(xml, 'IsTruncated') !== 'true', now };
   }
 
   /**
@@ -94,24 +99,32 @@ function listings(id: string, again: S3Requests['again']) {
     // What these stores answer that have no versions.
     const expected = [405, 501];
     const { xml } = await again({ method: 'GET', query: versions, expected }, signal);
-    if (!xml.includes('<ListVersionsResult'))
-      return objectsIn((await page({ 'list-type': '2', ...query }, signal)).xml);
+    if (!xml.includes('<ListVersionsResult')) return (await page(query, signal)).objects;
     return ['Version', 'DeleteMarker'].flatMap((tag) =>
-      elementsIn(xml, tag).map((each) => ({ key: keyIn(each), version: textIn(each, 'VersionId') ?? 'null' })),
+      entriesIn(id, xml, tag, prefix).map(({ key, entry }) => ({
+        key,
+        version: textIn(entry, 'VersionId') ?? 'null',
+      })),
     );
   }
 
   return { page, left };
 }
 
-function keyIn(xml: string): string {
-  return decodeURIComponent((textIn(xml, 'Key') ?? '').replaceAll('+', ' '));
-}
-
-function objectsIn(xml: string): ListedObject[] {
-  return elementsIn(xml, 'Contents').map((each) => ({
-    key: keyIn(each),
-    bytes: Number(textIn(each, 'Size')),
-    storedAt: Date.parse(textIn(each, 'LastModified') ?? ''),
-  }));
+/**
+ * Finds the entries of a listing. It is believed only as a whole, with keys below the prefix that
+ * was asked for: what it names may be removed, and what it lacks counts as gone.
+ * @throws pinning_unavailable
+ */
+function entriesIn(id: string, xml: string, tag: string, prefix: string): { key: string; entry: string }[] {
+  try {
+    if (!/Result>\s*$/.test(xml)) throw new Error('it has no end');
+    return elementsIn(xml, tag).map((entry) => {
+      const key = decodeURIComponent((textIn(entry, 'Key') ?? '').replaceAll('+', ' '));
+      if (!key.startsWith(prefix)) throw new Error('a key is not below the prefix');
+      return { key, entry };
+    });
+  } catch (cause) {
+    throw new SealpinError('pinning_unavailable', `${id} gave a damaged listing`, { cause });
+  }
 }

@@ -15,6 +15,7 @@ import {
 } from '../../../testkit/object-stores/versitygw.ts';
 import { present } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
+import { s3Bucket } from '../../backends/s3/s3.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
@@ -99,4 +100,31 @@ describe.skipIf(why !== undefined)(`a bucket of S3${why === undefined ? '' : `: 
     const other = await store.owner.call.store('plain', bytes);
     expect(Buffer.compare(await bytesOf(store.owner.call(`/v1/storage/${other.fileId}/content`)), bytes)).toBe(0);
   });
+});
+
+const contents = (key: string): string => `<Contents><Key>${key}</Key><Size>1</Size></Contents>`;
+const versionOf = (key: string): string => `<Version><Key>${key}</Key><VersionId>1</VersionId></Version>`;
+const page = (inner: string): string => `<ListBucketResult><IsTruncated>false</IsTruncated>${inner}</ListBucketResult>`;
+const ofVersions = (inner: string): string => `<ListVersionsResult>${inner}</ListVersionsResult>`;
+
+it.each<[what: string, damage: (listing: string) => string]>([
+  ['has no end', (listing) => listing.slice(0, -3)],
+  ['ends within an entry', (listing) => listing.slice(0, listing.indexOf('<Key>'))],
+  ['has a key that is not URL-encoded', (listing) => listing.replace('ours', '%')],
+  ['has no key', (listing) => listing.replace(/<Key>.*<.Key>/, '')],
+  ['is of another prefix', (listing) => listing.replace('ours', 'theirs')],
+])('a listing that %s is not believed: nothing is removed by it, and nothing counts as gone', async (_, damage) => {
+  const asked: string[] = [];
+  const answer = async (address: string | URL | Request, init?: RequestInit): Promise<Response> => {
+    asked.push(init?.method ?? '');
+    const isOfVersions = String(address).includes('versions=');
+    return new Response(damage(isOfVersions ? ofVersions(versionOf('ours/1')) : page(contents('ours/1'))));
+  };
+  const access = { region: 'auto', accessKeyId: 'key', secretAccessKey: 'secret' };
+  const bucket = s3Bucket({ id: 'store', url: 'http://store', bucket: 'files', ...access, fetch: answer });
+  const { signal } = new AbortController();
+  const refusal = { code: 'pinning_unavailable' };
+  await expect(bucket.removeAll('ours/', signal)).rejects.toMatchObject(refusal);
+  await expect(bucket.list('ours/', undefined, signal)).rejects.toMatchObject(refusal);
+  expect(new Set(asked)).toEqual(new Set(['GET']));
 });

@@ -62,6 +62,16 @@ const tenthOfASecond = (): Promise<void> => new Promise((resolve) => setTimeout(
 const changes = (fault: Exclude<Rule['fault'], (...args: never) => unknown>): Row['rule'] =>
   always(({ method }) => (['PUT', 'DELETE'].includes(method) ? fault : undefined));
 
+/** Listings are other text than what the store gives. */
+const listings = (change: (xml: string) => string): Row['rule'] => ({
+  method: 'GET',
+  key: /^\?/,
+  ...always({
+    kind: 'rewrite',
+    rewrite: (answer) => ({ ...answer, body: Buffer.from(change(answer.body.toString())) }),
+  }),
+});
+
 export const table: readonly Row[] = [
   { name: 'answers late', rule: { fault: () => () => answersLate(tenthOfASecond()) }, outcomes: fine },
   { name: 'gets each request twice', rule: always({ kind: 'twice' }), outcomes: fine },
@@ -129,6 +139,18 @@ export const table: readonly Row[] = [
     name: 'lists what was there before',
     rule: { method: 'GET', key: /^\?/, fault: answersAsBefore },
     outcomes: { ...fine, remove: 'scheduled' },
+  },
+  {
+    name: 'lists what others have in the bucket',
+    rule: listings((xml) => xml.replaceAll('sealpin-tested', 'twin')),
+    outcomes: { ...fine, remove: 'scheduled' },
+    only: 's3',
+  },
+  {
+    name: 'encodes keys wrongly in its listings',
+    rule: listings((xml) => xml.replaceAll('<Key>', '<Key>%')),
+    outcomes: { ...fine, remove: 'scheduled' },
+    only: 's3',
   },
   {
     name: 'only reads',

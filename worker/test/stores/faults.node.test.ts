@@ -4,7 +4,7 @@
  * under each fault of the table.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
@@ -44,6 +44,8 @@ describe.each(kinds)('a hostile %s that', (kind) => {
     present(store.hostile).obey();
     store.forget();
   });
+  // What a store does is never an internal error of the service.
+  afterEach(() => expect(store.service.log.filter((line) => line.includes('"internal"'))).toEqual([]));
   afterAll(() => store.close());
 
   const post = (body: BodyInit): Promise<Response> =>
