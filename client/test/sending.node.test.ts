@@ -87,15 +87,18 @@ describe('files that are sent', () => {
   });
 
   test('are not lost for their last request: it is sent again until it is answered, and makes one link', async () => {
-    const faults: Fault[] = [{ kind: 'answer', status: 502 }, { kind: 'swallow' }];
+    const { apiKey } = await service.account();
+    const direct = connect({ service: service.url, apiKey });
+    // The account has a newer share by then: the wrong one.
+    const sendNewer = (): Fault => ({ kind: 'late', until: direct.send({ source: 'other', name: 'other' }) });
+    const faults: (() => Fault)[] = [() => ({ kind: 'answer', status: 502 }), () => ({ kind: 'swallow' }), sendNewer];
     const { url } = await faultyProxy(
       () => service.url,
-      ({ method, path }) => (method === 'POST' && path === '/v1/shares' ? faults.shift() : undefined),
+      ({ method, path }) => (method === 'POST' && path === '/v1/shares' ? faults.shift()?.() : undefined),
     );
-    const sender = await another(url);
-    const { link, share } = await sender.send(new File(['bytes'], 'letter.txt'));
+    const { link, share } = await connect({ service: url, apiKey }).send(new File(['bytes'], 'letter.txt'));
     expect(faults).toEqual([]);
-    expect((await sender.shares()).shares.map(({ id }) => id)).toEqual([share.id]);
+    expect((await direct.shares()).shares.map(({ id }) => id)).toEqual([expect.any(String), share.id]);
     const received = await receive(link.replace(url, service.url));
     expect(await (await first(received.files).open()).text()).toBe('bytes');
   });

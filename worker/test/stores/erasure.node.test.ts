@@ -117,7 +117,7 @@ it.each<[what: string, damage: (listing: string) => string]>([
   const asked: string[] = [];
   const answer = async (address: string | URL | Request, init?: RequestInit): Promise<Response> => {
     asked.push(init?.method ?? '');
-    const isOfVersions = String(address).includes('versions=');
+    const isOfVersions = new Request(address).url.includes('versions=');
     return new Response(damage(isOfVersions ? ofVersions(versionOf('ours/1')) : page(contents('ours/1'))));
   };
   const access = { region: 'auto', accessKeyId: 'key', secretAccessKey: 'secret' };

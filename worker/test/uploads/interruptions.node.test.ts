@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer, type Step, type Turn } from '../peer.ts';
 import { newOwner, pinned, pinsParts, sweep, type Owner } from '../stored-state.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { backendKind, startService, type Service } from '../../../testkit/service.ts';
 import {
   create,
   expectStored,
@@ -105,7 +105,8 @@ describe.each(modesInForm)('%s', (mode) => {
       slow.cut();
       // HEAD waits for the request that breaks. The bytes of a read that fails are lost.
       const offset = await offsetOf(owner.call, path);
-      expect(offset).toBeGreaterThan(0.6 * length);
+      // A store loses what has come of an object that is not complete.
+      expect(offset).toBeGreaterThanOrEqual(backendKind === 'kubo' ? 0.6 * length : 0);
       expect(offset).toBeLessThanOrEqual(length);
       await expectStored(owner.call, await send(owner.call, path, bytes, 2 * mib, offset), bytes);
     },
@@ -159,7 +160,8 @@ describe.each(modesInForm)('%s', (mode) => {
     peer.steps.length = 0;
     // More than a leaf and the largest read, which waits for all of its bytes.
     await slow.write(bytes.subarray(0, 2_600_000));
-    await expect.poll(() => peer.steps).toContain('import');
+    // A store has imported nothing before its object is complete.
+    if (backendKind === 'kubo') await expect.poll(() => peer.steps).toContain('import');
     const offset = await offsetOf(owner.call, path);
     const finished = await send(owner.call, path, bytes, 4 * mib, offset);
     await expectStored(owner.call, finished, bytes);
