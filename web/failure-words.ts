@@ -5,19 +5,12 @@ import type { Words } from './words/en.ts';
 
 /** Words for codes; the rest are faults of the page or of the service. */
 const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
-  aborted: 'aborted',
-  not_encrypted: 'not_encrypted',
-  password_invalid: 'wrong_password',
-  key_invalid: 'key_invalid',
   decrypt_failed: 'damaged',
   header_invalid: 'damaged',
   container_invalid: 'damaged',
   content_mismatch: 'damaged',
-  parcel_invalid: 'damaged',
   cid_mismatch: 'damaged',
-  invalid_filename: 'damaged',
   unsupported_version: 'unsupported',
-  wrong_kind: 'needs_link',
   not_found: 'absent',
   gone: 'absent',
   service_unreachable: 'unreachable',
@@ -30,6 +23,17 @@ const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
   disk_full: 'disk_full',
 };
 
+/** Codes that mean something else to who receives; a page has the words of its side alone. */
+const whenReceiving: typeof byCode = {
+  aborted: 'aborted',
+  not_encrypted: 'not_encrypted',
+  password_invalid: 'wrong_password',
+  key_invalid: 'key_invalid',
+  parcel_invalid: 'damaged',
+  invalid_filename: 'damaged',
+  wrong_kind: 'needs_link',
+};
+
 /** A sentence about a failure, and whether another password or key could help. */
 export function describeFailure(error: unknown, { errors }: Words): { text: string; isCredential: boolean } {
   if (error instanceof TooLargeToSave) return { text: errors.no_room, isCredential: false };
@@ -38,12 +42,11 @@ export function describeFailure(error: unknown, { errors }: Words): { text: stri
   const { code, reason } = error;
   if (reason === 'wrong_password' || reason === 'no_key') return { text: errors[reason], isCredential: true };
   const isCredential = code === 'password_invalid' || code === 'key_invalid';
-  return { text: errors[byCode[code] ?? 'other'], isCredential };
+  return { text: errors[whenReceiving[code] ?? byCode[code] ?? 'other'], isCredential };
 }
 
 /** Codes that mean something else to who sends. */
 const whenSending: typeof byCode = {
-  ...byCode,
   aborted: 'not_sent',
   unauthorized: 'api_key',
   account_disabled: 'api_key',
@@ -64,5 +67,6 @@ const whenSending: typeof byCode = {
 
 /** A sentence about why something was not sent, changed or deleted. */
 export function describeSendingFailure(error: unknown, { errors }: Words): string {
-  return errors[(error instanceof EngineError ? whenSending[error.code] : undefined) ?? 'other'];
+  const { code } = error instanceof EngineError ? error : {};
+  return errors[(code && (whenSending[code] ?? byCode[code])) ?? 'other'];
 }
