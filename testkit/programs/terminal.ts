@@ -1,5 +1,6 @@
 /** Programs at a pseudo-terminal, as a person sits at it (`script` of util-linux gives one). */
 import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { bareEnv } from '../run-cache.ts';
 
 /** Returns why the tests at a terminal cannot run here; undefined: they can. */
@@ -21,6 +22,16 @@ export type Step = { readonly after: string | RegExp; readonly type: string };
 export type TerminalOptions = { cwd: string; env?: Record<string, string>; steps?: readonly Step[]; shell?: string };
 
 const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
+
+/** Time after which a program is ended, in ms: less than a test may take. Node may hang as it ends. */
+const limitMs = 100_000;
+
+/** Ends a process and all that it started: `script` gives its program a session of its own. */
+function endTree(pid: number): void {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  for (const child of children.split(' ').filter(Boolean)) endTree(Number(child));
+  process.kill(pid, 'SIGKILL');
+}
 
 /**
  * Runs a program at a terminal and types when it has asked.
@@ -57,10 +68,11 @@ export async function runAtTerminal(
       child.stdin.write(step.type);
     }
   });
+  const limit = setTimeout(() => child.pid !== undefined && endTree(child.pid), limitMs);
   const exit = await new Promise<number>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code) => resolve(code ?? -1));
-  });
+  }).finally(() => clearTimeout(limit));
   if (steps.length > 0) throw new Error(`the terminal never said ${String(steps[0]?.after)}; it said: ${screen}`);
   return { exit, screen };
 }
