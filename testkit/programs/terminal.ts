@@ -23,7 +23,7 @@ export type TerminalOptions = { cwd: string; env?: Record<string, string>; steps
 
 const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
 
-/** Time after which a program is ended, in ms: less than a test may take. Node may hang as it ends. */
+/** Time limit of a program, in ms: less than that of a test. Node may hang as it ends. */
 const limitMs = 100_000;
 
 /** Ends a process and all that it started: `script` gives its program a session of its own. */
