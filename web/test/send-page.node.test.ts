@@ -186,8 +186,11 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page, connection } = await signedIn('send');
     await page.context().route('**/v1/shares', () => undefined);
     await page.locator('#choose').setInputFiles([file()]);
+    // By then the page has heard that the file is stored.
+    const sharing = page.context().waitForEvent('request', (request) => request.url().endsWith('/v1/shares'));
     await page.locator('#compose-button').click();
-    await expect.poll(async () => (await connection.list()).files.length).toBe(1);
+    await sharing;
+    expect((await connection.list()).files.length).toBe(1);
     await page.getByRole('button', { name: 'Cancel' }).click();
     await complaint(page, 'Cancelled. There is no link');
     expect((await connection.list()).files).toEqual([]);
