@@ -37,23 +37,16 @@ export class PinRemovals {
     this.#context = options;
   }
 
-  /** Writes the rows of a file, in the transaction that removes its reference. */
-  begin({ cid, account, fileId }: Reference, pins: readonly PinRow[]): void {
-    for (const { service } of pins)
-      insert(
-        this.#sql,
-        'removal',
-        {
-          account,
-          file_id: fileId,
-          service,
-          cid,
-          status: 'scheduled',
-          attempts: 0,
-          until: this.#context.now() + receiptMs,
-        },
-        'ON CONFLICT DO NOTHING',
-      );
+  /**
+   * Writes the rows of a file, in the transaction that removes its reference.
+   * @returns whether there were none: no answer before may have said `scheduled`
+   */
+  begin({ cid, account, fileId }: Reference, pins: readonly PinRow[]): boolean {
+    const file = { account, file_id: fileId };
+    const isFirst = this.#pinsOf(file).length === 0;
+    const removal = { ...file, cid, status: 'scheduled', attempts: 0, until: this.#context.now() + receiptMs };
+    for (const { service } of pins) insert(this.#sql, 'removal', { ...removal, service }, 'ON CONFLICT DO NOTHING');
+    return isFirst;
   }
 
   /** Records what became of a CID at a service. */
@@ -64,12 +57,13 @@ export class PinRemovals {
 
   /**
    * Returns the outcome for a file, of which the caller informs the account; undefined if no row
-   * has it. Unless all is gone, the alarm repeats it: the answer may be lost.
+   * has it. Unless the first answer says that all is gone, the alarm repeats it: the answer may be
+   * lost, and the account asks no more once another one has said `scheduled`.
    */
-  answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>): RemovedPin[] | undefined {
+  answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>, isFirst: boolean): RemovedPin[] | undefined {
     const file = { account, file_id: fileId };
     const pins = this.#pinsOf(file);
-    if (pins.every(({ status }) => status === 'unpinned')) this.#told(file, pins);
+    if (isFirst && pins.every(({ status }) => status === 'unpinned')) this.#told(file, pins);
     return pins.length === 0 ? undefined : pins;
   }
 
@@ -123,12 +117,14 @@ export class PinRemovals {
     return all<RemovedPin>(this.#sql, query, account, fileId);
   }
 
-  /** Forgets what an account was told, once nothing of it is scheduled. */
+  /** Forgets what an account was told, once nothing of it is scheduled; of nothing else. */
   #told({ account, file_id: fileId }: File, told: readonly RemovedPin[]): void {
     const isDone = told.every(({ status }) => status !== 'scheduled');
-    if (isDone) this.#sql.exec(`DELETE FROM removal WHERE ${ofFile}`, account, fileId);
     const where = `${ofFile} AND service = ? AND status = ?`;
-    for (const { service, status } of isDone ? [] : told)
-      update(this.#sql, 'removal', { due: null, attempts: 0 }, where, account, fileId, service, status);
+    for (const { service, status } of told) {
+      const row = [account, fileId, service, status];
+      if (isDone) this.#sql.exec(`DELETE FROM removal WHERE ${where}`, ...row);
+      else update(this.#sql, 'removal', { due: null, attempts: 0 }, where, ...row);
+    }
   }
 }

@@ -141,23 +141,22 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * Removes a reference, and with the last one the pins at all services. `unpinned`: nothing is
-   * left to do for this reference.
-   * @returns also what became of it at each service
+   * Removes a reference, and with the last one the pins at all services.
+   * @returns what became of it at each service; `unpinned`: nothing is left to do for it
    */
   async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedPin[] }>> {
     const { cid, service, requestId = null } = reference;
     return await this.#queue.interrupt<{ status: Removal; pins: RemovedPin[] }>(cid, async () => {
       if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
       const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now(), request_id: requestId } as const;
-      const { rows, isLast } = this.ctx.storage.transactionSync(() => {
+      const { rows, isLast, isFirst } = this.ctx.storage.transactionSync(() => {
         const { isPart } = this.#rows.removeReference(reference);
         const isLast = !this.#rows.isReferenced(cid);
         if (!this.#rows.isFile(cid)) this.#index.remove(cid);
         const rows = this.#rows.ofCid(cid);
         if (isLast) for (const row of rows) this.#rows.change(row, removed);
-        if (isLast && !isPart) this.#removals.begin(reference, rows);
-        return { rows, isLast };
+        const isFirst = isLast && !isPart && this.#removals.begin(reference, rows);
+        return { rows, isLast, isFirst };
       });
       await this.#wake();
       const pins: RemovedPin[] = await Promise.all(
@@ -167,7 +166,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
         })),
       );
       await this.#wake();
-      const answer = this.#removals.answer(reference) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
+      const answer =
+        this.#removals.answer(reference, isFirst) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
       return { ok: true, status: answer.map((pin) => pin.status).reduce(leastDone, 'unpinned'), pins: answer };
     });
   }

@@ -65,7 +65,7 @@ it('what is done in any order is what a receipt says, also where an answer comes
 it('a removal is reported when it is made, until the account has heard of it, and once', async () => {
   removals.note('a CID', 'a', 'kept');
   rows.remove({ cid: 'a CID', service: 'a' });
-  expect(removals.answer(reference)).toEqual([pin('a', 'kept'), pin('b', 'scheduled')]);
+  expect(removals.answer(reference, false)).toEqual([pin('a', 'kept'), pin('b', 'scheduled')]);
   // The answer may be lost.
   await removals.flush();
   expect(told).toEqual([[pin('a', 'kept'), pin('b', 'scheduled')]]);
@@ -85,7 +85,37 @@ it('a removal is reported when it is made, until the account has heard of it, an
   expect(pins()).toEqual([pin('a', 'kept'), pin('b', 'unpinned')]);
   expect(told.length).toBe(4);
   expect(removals.nextTime()).toBe(undefined);
-  expect(removals.answer(reference)).toBe(undefined);
+  expect(removals.answer(reference, false)).toBe(undefined);
+});
+
+it('an account that asks twice at once is told in the end, whichever of the answers comes', async () => {
+  // The first request is answered, and acknowledged, while the second one removes what is left.
+  expect(removals.answer(reference, true)).toEqual([pin('a', 'scheduled'), pin('b', 'scheduled')]);
+  const isFirst = removals.begin(reference, rows.ofCid('a CID'));
+  for (const service of ['a', 'b']) removals.note('a CID', service, 'unpinned');
+  expect(removals.answer(reference, isFirst)).toEqual([pin('a', 'unpinned'), pin('b', 'unpinned')]);
+  await removals.flush();
+  expect(pins()).toEqual([pin('a', 'unpinned'), pin('b', 'unpinned')]);
+  expect(removals.nextTime()).toBeUndefined();
+});
+
+it('what is gone when it is first asked for is told by the answer alone', () => {
+  const other = { ...reference, fileId: 'another file' };
+  const isFirst = removals.begin(other, rows.ofCid('a CID'));
+  for (const service of ['a', 'b']) removals.note('a CID', service, 'unpinned');
+  removals.answer(other, isFirst);
+  expect(removals.answer(other, false)).toBeUndefined();
+});
+
+it('a removal that begins while another one is reported is reported, too', async () => {
+  rows.add('a CID', 'c', 'unpinning', nowMs);
+  for (const service of ['a', 'b']) removals.note('a CID', service, 'unpinned');
+  const flushed = removals.flush();
+  removals.begin(reference, rows.ofCid('a CID'));
+  await flushed;
+  removals.note('a CID', 'c', 'unpinned');
+  await removals.flush();
+  expect(pins()).toEqual(['c', 'a', 'b'].map((service) => pin(service, 'unpinned')));
 });
 
 it('bytes that somebody needs again before they were removed are gone for the file that was deleted', async () => {
@@ -98,7 +128,7 @@ it('bytes that somebody needs again before they were removed are gone for the fi
 it('what cannot be removed for as long as receipts are kept is forgotten, and not reported', async () => {
   nowMs += receiptMs;
   await removals.flush();
-  expect(removals.answer(reference)).toBe(undefined);
+  expect(removals.answer(reference, false)).toBe(undefined);
   expect(removals.nextTime()).toBe(undefined);
   expect(told).toEqual([]);
 });
