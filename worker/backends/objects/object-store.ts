@@ -43,9 +43,7 @@ export function objectStore({ id, prefix, serviceId, bucket }: StoreOptions): Ob
       await bucket.put(indexKey(cid), encodeIndex(file), !replace, signal),
     index: (cid, signal) => readIndex(place, cid, signal),
     isComplete: (file, signal) => isComplete(place, file, signal),
-    async stat(cid, signal) {
-      return { pin: (await bucket.size(indexKey(cid), signal)) === undefined ? 'absent' : 'ours' };
-    },
+    stat: (cid, signal) => stat(place, cid, signal),
     removeIndex: (cid, signal) => bucket.removeAll(indexKey(cid), signal),
     async removeData(data, signal, ns) {
       if (ns === undefined) return await bucket.removeAll(dataKey(data), signal);
@@ -114,11 +112,25 @@ async function readSmall(
   });
 }
 
+async function stat(place: Place, cid: string, signal: AbortSignal): ReturnType<ObjectStore['stat']> {
+  try {
+    const index = await readIndex(place, cid, signal);
+    return (await isComplete(place, index, signal)) ? { pin: 'ours', object: index.id } : { pin: 'absent' };
+  } catch (error) {
+    if (isSealpinError(error, 'pinning_lost', 'content_mismatch')) return { pin: 'absent' };
+    throw error;
+  }
+}
+
 async function isComplete(
   { bucket, dataKey }: Place,
   { id, objects }: Pick<ObjectIndex, 'id' | 'objects'>,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const [only, ...others] = objects;
+  // Most files are one object, and a listing costs more.
+  if (only !== undefined && others.length === 0)
+    return ((await bucket.size(dataKey(id, only.n), signal)) ?? -1) >= only.bytes;
   const sizes = new Map<string, number>();
   const key = dataKey(id);
   for (let after: string | undefined, isLast = false; !isLast;) {

@@ -27,11 +27,11 @@ export interface ObjectStore {
   index(cid: string, signal: AbortSignal): Promise<ObjectIndex>;
   /** Tells whether all objects that an index names are there, by their lengths. */
   isComplete(file: Pick<StoredObjects, 'id' | 'objects'>, signal: AbortSignal): Promise<boolean>;
-  /** Tells whether there is an index of the CID. */
-  stat(
-    cid: string,
-    signal: AbortSignal,
-  ): Promise<{ pin: 'absent'; lacks?: undefined } | { pin: 'ours'; lacks?: string }>;
+  /**
+   * Asks for the index of a CID, and for the objects that it names, whose `<id>` it returns.
+   * @returns `absent` where there is none that can be used, or an object is missing or too short
+   */
+  stat(cid: string, signal: AbortSignal): Promise<{ pin: 'absent' } | { pin: 'ours'; object: string }>;
   /** Removes the index of a CID. @returns whether a listing has shown that nothing is left */
   removeIndex(cid: string, signal: AbortSignal): Promise<boolean>;
   /**

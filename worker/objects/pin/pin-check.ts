@@ -104,11 +104,19 @@ export class PinCheck {
   }
 
   async #see(row: PinRow, service: PinningService | ObjectStore): Promise<Seen> {
+    const { rows, stored } = this.#context;
     const signal = timeLimit(requestMs);
     // Ours lies beside somebody else's, which may go at any time.
     if (row.was_there === 1 && takesBlocks(service)) {
       const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.#context.env)}`, signal);
       return { pin: held === 'ours' ? 'ours' : 'replaced' };
+    }
+    if (!takesBlocks(service)) {
+      const held = await service.stat(row.cid, signal);
+      if (held.pin === 'absent') return { pin: 'absent' };
+      await stored.adopt(row, held.object);
+      rows.change(row, { object: held.object });
+      return { pin: 'ours' };
     }
     const held = await service.stat(row.cid, signal);
     if (held.pin === 'absent') return { pin: 'absent' };
@@ -242,10 +250,11 @@ export class PinCheck {
 }
 
 /**
- * Tells whether the upload that makes the pin may still be running: nobody has seen the pin, or
- * asked for a check.
+ * Tells whether the upload that makes the pin may still be running: nobody has seen the pin, asked
+ * for a check, or written the index that makes it at a store.
  */
 function isUnsettled(row: PinRow): boolean {
+  if (row.object !== null) return false;
   return row.checked_at === null && row.absences < unsettledMs.length && row.read_to === nothingToRead.read_to;
 }
 

@@ -8,8 +8,6 @@ import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
 import type { PinRow, PinRows } from './pin-rows.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
-import type { Held } from '../../backends/contract.ts';
-import type { Ownership } from './pin-ownership.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
@@ -33,8 +31,7 @@ export const repairedMs = 60_000;
 
 /** Steps for rows of object stores (`stores/stored-pins.ts`). */
 type StoreSteps = {
-  adopt(cid: string, service: string): Promise<string | null>;
-  ownership(held: Held, row: PinRow | undefined): Promise<Ownership>;
+  adopt(row: Pick<PinRow, 'cid' | 'service' | 'object'>, id: string): Promise<void>;
   copy(row: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean>;
   remove(row: PinRow): Promise<void>;
 };

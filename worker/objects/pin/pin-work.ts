@@ -113,12 +113,18 @@ export class PinWork {
         await this.clear(row);
         return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
       }
+      if (backend.takes === 'objects') {
+        const held = await backend.stat(cid, timeLimit(requestMs));
+        const known = row?.object ?? null;
+        const object = held.pin === 'ours' ? held.object : known;
+        if (object !== null) await stored.adopt({ cid, service, object: known }, object);
+        // Where its bytes are in doubt, those of the next upload take their place.
+        const pinned = held.pin === 'ours' && object === known && row?.state === 'live' && row.suspect === 0;
+        return { ok: true, seen: { was_there: 0, anchored: 0, pinned, object } };
+      }
       const held = await backend.stat(cid, timeLimit(requestMs));
       if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
-      if (backend.takes === 'blocks') return { ok: true, seen: { ...ownership(held, row), object: null } };
-      const known = row?.object ?? null;
-      const object = held.pin === 'ours' && known === null ? await stored.adopt(cid, service) : known;
-      return { ok: true, seen: { ...(await stored.ownership(held, row)), object } };
+      return { ok: true, seen: { ...ownership(held, row), object: null } };
     });
   }
 

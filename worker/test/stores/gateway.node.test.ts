@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Health, Problem } from '../../../shared/api.ts';
 import { answersLate, refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
-import { itemOf, present } from '../../../testkit/present.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
+import { pinObject } from '../stored-state.ts';
 import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
@@ -69,6 +70,30 @@ describe.skipIf(why !== undefined)(`a gateway of S3${why === undefined ? '' : `:
       await thief.close();
       await other.close();
     }
+  });
+
+  it.each([
+    ['neither bytes nor index', /^/],
+    ['no bytes', /\/data\//],
+    ['no index', /\/cid\//],
+  ])('that acknowledges everything and keeps %s is found out at the first look', async (_, key) => {
+    const { owner, hostile, service } = store;
+    const bytes = randomBytes(70_000);
+    const acknowledges = { kind: 'answer', status: 200, headers: { etag: '"0123456789abcdef"' }, body: '' } as const;
+    present(hostile).obey({ method: 'PUT', key, fault: acknowledges });
+    const { fileId, cid } = await owner.call.store('plain', bytes);
+    present(hostile).obey();
+    const seen = async () => first((await owner.call.getFile({ fileId, data: false })).pins);
+    const pin = await pinObject(service, cid);
+    // Nobody has looked yet, unless the alarm has rung by itself.
+    await pin.ring(10_000);
+    expect(await seen()).toEqual({ service: 'store', status: 'lost', checkedAt: expect.any(String) as string });
+    expect(await problemOf(owner.call(`/v1/storage/${fileId}/content`))).toBe('502 pinning_lost');
+    const again = await owner.call.store('plain', bytes);
+    await pin.ring(60_000);
+    expect((await seen()).status).toBe('pinned');
+    for (const each of [fileId, again.fileId])
+      expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${each}/content`)), bytes)).toBe(0);
   });
 
   it('that has two names moves nothing from one to the other, where it would be gone', async () => {

@@ -115,6 +115,25 @@ describe.skipIf(why !== undefined)(`objects of nobody in S3${why === undefined ?
     await expectEmpty();
   });
 
+  it('are not those of a file whose rows are older than they are, once it was checked', async () => {
+    const { owner, service } = store;
+    const bytes = randomBytes(1000);
+    const { fileId, cid } = await owner.call.store('plain', bytes);
+    // A database of before, in which the file had other objects.
+    const id = await objectIdOf(fileId);
+    const [pin, object] = [await pinObject(service, cid), shardObject(service, id.slice(0, 2))];
+    await pin.change(`UPDATE pin SET object = '${'0'.repeat(32)}' WHERE cid = '${cid}'`);
+    await object.change(`DELETE FROM object WHERE id = '${id}'`);
+    await client(service.url, adminToken).repairPins();
+    const objectOfRow = async () => (await pin.rows('pin')).find((row) => row['cid'] === cid)?.['object'];
+    await expect.poll(async () => (await pin.ring(1000), await objectOfRow())).toBe(id);
+    await store.age(`data/${id}/00000000`, 2 * day);
+    for (let sweep = 0; sweep < 2; sweep += 1) await object.ring(2 * day);
+    expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${fileId}/content`)), bytes)).toBe(0);
+    await owner.call.deleteFile({ fileId });
+    await expectEmpty();
+  });
+
   it('are indexes, too, which a store wrote when nobody waited for them any more', async () => {
     const { owner } = store;
     const [{ fileId, cid }, kept] = [

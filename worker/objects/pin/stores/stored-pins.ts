@@ -27,11 +27,9 @@ import {
 } from '../../../backends/objects/object-index.ts';
 import { fixedLength } from '../../../backends/objects/fixed-length.ts';
 import { sourceError, type SourceError } from '../../../backends/source-error.ts';
-import type { Held } from '../../../backends/contract.ts';
 import type { Env } from '../../../env.ts';
 import { err, unwrap, type Result } from '../../result.ts';
 import type { CidQueue } from '../cid-queue.ts';
-import type { Ownership } from '../pin-ownership.ts';
 import type { ObjectShard } from './object-rows.ts';
 import { newObjectId } from './object-names.ts';
 import { answered } from '../pin-faults.ts';
@@ -124,32 +122,13 @@ export class StoredPins {
   }
 
   /**
-   * Takes over what a store has of a CID whose row does not say so, as that of a database that was
-   * restored.
-   * @returns the `<id>` of its objects; null where they are not known
+   * Takes over the objects that an index names, where the row does not say so, as that of a
+   * database that was restored.
    */
-  async adopt(cid: string, service: string): Promise<string | null> {
-    const { id } = (await this.found(storeOf(this.#o.env, service), cid)) ?? {};
-    if (id === undefined) return null;
+  async adopt({ cid, service, object: known }: Pick<PinRow, 'cid' | 'service' | 'object'>, id: string): Promise<void> {
+    if (id === known) return;
     this.#checkPlace({ cid, service }, id);
     await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
-    return id;
-  }
-
-  /**
-   * The ownership of what a store has. Where its bytes are in doubt, or not all there, those of the
-   * next upload take their place.
-   */
-  async ownership({ pin }: Held, row: PinRow | undefined): Promise<Ownership> {
-    const isSure = pin === 'ours' && row?.state === 'live' && row.suspect === 0;
-    return { was_there: 0, anchored: 0, pinned: isSure && (await this.#isWhole(row)) };
-  }
-
-  /** Tells whether the index of a row names its objects, and all of them are there. */
-  async #isWhole({ cid, service, object }: PinRow): Promise<boolean> {
-    const store = storeOf(this.#o.env, service);
-    const index = await this.found(store, cid);
-    return index !== undefined && index.id === object && (await store.isComplete(index, timeLimit(requestMs)));
   }
 
   /**
