@@ -10,6 +10,7 @@ import { quietSqlite } from '../../io/quiet-sqlite.ts';
 import { makeDataDirectory } from '../../io/paths.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
+import { holdStrays } from '../../local/snapshot/held-strays.ts';
 import { localPaths, restoringIn, type Secrets, newSecrets } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
@@ -62,6 +63,7 @@ export async function restoreService(
       context.signal.throwIfAborted();
       await place(join(folder.parts, file.part), join(staging, file.path));
     }
+    holdStrays(join(staging, 'state'));
     const blocks = await restoreBlocks(folder, staging, manifest, o.onBytes, context);
     const path = join(staging, 'secrets.json');
     await writeFile(path, secrets, { mode: 0o600, flag: 'wx' });

@@ -16,6 +16,7 @@ import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
 import { endLeftover, stateDirOf } from '../leftover.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
+import { holdStrays } from '../snapshot/held-strays.ts';
 import { copyDatabase, filesOf, statePaths } from '../snapshot/state-files.ts';
 import { localPaths, savedSecrets, writeState } from '../state.ts';
 import { isOlder, versionIn } from './version.ts';
@@ -183,6 +184,7 @@ async function completeRollback(local: string): Promise<void> {
     from,
     local,
   );
+  holdStrays(join(local, 'state'));
   await unlink(rollback);
   await syncDirectory(local);
 }

@@ -182,6 +182,34 @@ test('an account that a copy has is marked, and one of a fresh service is not', 
   expect(marks).toEqual([{ backed_up: 1 }]);
 });
 
+test('objects of stores that no database knows wait for the operator after a rollback or restoration', async () => {
+  const { dataDir, copy } = await upgraded();
+  const sweeps = async (local: string, sql: string): Promise<unknown[]> => {
+    const pins = join(local, 'state/do/sealpin-Pin');
+    const names = (await readdir(pins)).filter((each) => /^[0-9a-f]{64}\.sqlite$/.test(each)).toSorted();
+    const database = new DatabaseSync(join(pins, first(names)));
+    const rows = database.prepare(sql).all();
+    database.close();
+    return rows;
+  };
+  const all = 'SELECT * FROM object_sweep';
+  const local = join(dataDir, 'local');
+  const table = `CREATE TABLE object_sweep AS SELECT 's3' AS service, 0 AS inherited, 'data/0' AS after`;
+  await sweeps(join(local, 'copies', copy), table);
+  await rollBack(dataDir, copy);
+  const held = [{ service: 's3', inherited: 1, after: null }];
+  expect(await sweeps(local, all)).toEqual(held);
+  await sweeps(local, 'UPDATE object_sweep SET inherited = 0');
+  const backup = join(await temporaryDirectory(), 'backup');
+  const back = join(await realpath(await temporaryDirectory()), 'back');
+  for (const [verb, at] of [
+    ['backup', dataDir],
+    ['restore', back],
+  ] as const)
+    expect(await here(['service', verb, backup, '--without-secrets', `--data-dir=${at}`])).toMatchObject({ code: 0 });
+  expect(await sweeps(join(back, 'local'), all)).toEqual(held);
+});
+
 test('a destroyed header is in no copy that is made later', async () => {
   const dataDir = await realpath(await temporaryDirectory());
   const service = await startHere({ dataDir });
