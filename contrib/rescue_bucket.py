@@ -148,6 +148,33 @@ class StoredFile:
         return taken
 
 
+class FoundFile:
+    """A file of kind 1 that no index names any more: its CID follows from its bytes."""
+
+    def __init__(self, data):
+        self.data, self.size = data, 0
+        self.paths = [os.path.join(data, name) for name in sorted(os.listdir(data)) if re.fullmatch("[0-9]{8}", name)]
+        leaves = []
+        for leaf in self.leaves():
+            leaves.append((RAW + hashlib.sha256(leaf).digest(), len(leaf)))
+            self.size += len(leaf)
+        root = next(reversed(nodes_over(leaves)), leaves[0][0])
+        self.cid = "b" + base64.b32encode(root).decode().rstrip("=").lower()
+
+    def leaves(self):
+        """The bytes of all objects in their order, cut where the profile cuts a file."""
+        rest = b""
+        for path in self.paths:
+            with open_plain(path) as file:
+                while piece := file.read(LEAF):
+                    rest += piece
+                    if len(rest) >= LEAF:
+                        yield rest[:LEAF]
+                        rest = rest[LEAF:]
+        if rest or not self.size:
+            yield rest
+
+
 def open_plain(path):
     """Opens a file that is none of those that would never end."""
     if not os.path.isfile(path):
@@ -166,32 +193,70 @@ def main(arguments):
     o = parser.parse_args(arguments)
     if o.cid is not None and o.output is None:
         parser.error("name an output, or - for standard output")
-    files = [each for each in files_in(o.folder) if o.cid in (None, each[1])]
-    if not files:
-        raise Refused(f"{o.folder} has no such file; name a folder that has the folders cid and data")
+    files = list(files_in(o.folder))
     if o.cid is None:
-        return list_files(files)
-    leaves = StoredFile(*files[0]).leaves()
+        return list_files(files, o.folder)
+    leaves = file_of(o.cid, files, o.folder).leaves()
     write_to(o.output, lambda target: target.writelines(leaves))
+
+
+def prefixes_in(folder):
+    """The folders in which a copy of a bucket may have files: itself, and those of the prefixes in it."""
+    return [folder, *sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())]
 
 
 def files_in(folder):
     """The files in a copy of a bucket, also below prefixes of one name: the folder of each, and its CID."""
-    folders = [folder, *sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())]
-    for each in folders:
+    for each in prefixes_in(folder):
         index = os.path.join(each, "cid")
         for name in sorted(os.listdir(index)) if os.path.isdir(index) else []:
             if re.fullmatch("b[a-z2-7]{58}", name):
                 yield each, name
 
 
-def list_files(files):
-    damaged = 0
+def found_in(folder, named):
+    """The files whose objects are there, and that no index has named."""
+    for each in prefixes_in(folder):
+        data = os.path.join(each, "data")
+        for name in sorted(os.listdir(data)) if os.path.isdir(data) else []:
+            path = os.path.join(data, name)
+            if re.fullmatch("[0-9a-f]{32}", name) and path not in named and os.listdir(path):
+                yield FoundFile(path)
+
+
+def file_of(cid, files, folder):
+    """The file of a CID: as its index says, or where there is none, as objects that no index names give it."""
+    for each in files:
+        if each[1] == cid:
+            return StoredFile(*each)
+    opened, _ = opened_of(files)
+    for file in found_in(folder, {each.data for each, _ in opened}):
+        if file.cid == cid:
+            return file
+    raise Refused(f"{folder} has no such file; name a folder that has the folders cid and data")
+
+
+def opened_of(files):
+    """The files whose index is right, each with its CID; and of the others the CID with the reason."""
+    opened, refused = [], []
     for folder, cid in files:
         try:
-            print(f"{StoredFile(folder, cid).size:>16} {cid}")
+            opened.append((StoredFile(folder, cid), cid))
         except (Refused, *UNREADABLE) as error:
-            damaged += 1
-            print(f"{cid}: {error}", file=sys.stderr)
-    if damaged:
-        raise Refused(f"{damaged} of {len(files)} files cannot be read")
+            refused.append((cid, error))
+    return opened, refused
+
+
+def list_files(files, folder):
+    opened, refused = opened_of(files)
+    for file, cid in opened:
+        print(f"{file.size:>16} {cid}")
+    found = list(found_in(folder, {file.data for file, _ in opened}))
+    for file in found:
+        print(f"{file.size:>16} {file.cid} without an index, perhaps not whole: {file.data}")
+    for cid, error in refused:
+        print(f"{cid}: {error}", file=sys.stderr)
+    if not files and not found:
+        raise Refused(f"{folder} has no files; name a folder that has the folders cid and data")
+    if refused:
+        raise Refused(f"{len(refused)} of {len(files)} files cannot be read")

@@ -95,6 +95,25 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(new TextDecoder().decode(stdout)).toBe('hello');
       }));
 
+    test('finds a file whose index is gone by its bytes, and says that it has none', () =>
+      inDirectory(async (path) => {
+        const ofKind1 = small.filter(
+          ({ cid }) => bytesOf(vectors.objects[`${present(main).prefix}cid/${cid}`] ?? '')[7] === 1,
+        );
+        const { cid, sha256: sha } = present(ofKind1.at(-1));
+        const { [`${present(main).prefix}cid/${cid}`]: index, ...rest } = objectsOf(small);
+        copyTo(path('copy'), rest);
+        const id = bytesOf(present(index)).subarray(8, 24).toString('hex');
+        const [listed, written] = runs([
+          ['bucket', path('copy')],
+          ['bucket', path('copy'), cid, path('out')],
+        ]);
+        expect(listed?.stdout).toContain(`${cid} without an index, perhaps not whole: `);
+        expect(listed?.stdout).toContain(id);
+        expect(written?.message).toBe(null);
+        expect(sha256(readFileSync(path('out')))).toBe(sha);
+      }));
+
     test('refuses every index and all data that do not prove the CID, and writes nothing', () =>
       inDirectory(async (path) => {
         const cases = vectors.refused.map((refused, i) => {
