@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { bytesOf } from '../../../testkit/api-client.ts';
 import { newOwner } from '../stored-state.ts';
-import { startService } from '../../../testkit/service.ts';
+import { backendKind, startService } from '../../../testkit/service.ts';
 import { create, mib, patch, random, stateOf } from './tus-client.ts';
 import { long } from '../../../testkit/long-run.ts';
 
@@ -18,7 +18,9 @@ it.skipIf(!long)('more than 1 GiB is stored after the last response, at once (lo
       expect(response.status).toBe(204);
       if (offset + piece.length >= length) expect(response.headers.get('Sealpin-File')).toBe(id);
     }
-    expect((await stateOf(call, path)).state).toBe('finishing');
+    // A store needs an index, and nothing that takes longer with more bytes.
+    const states = backendKind === 'kubo' ? ['finishing'] : ['finishing', 'done'];
+    expect(states).toContain((await stateOf(call, path)).state);
     const [upload] = await object.rows('upload');
     expect(upload?.['attempts'] === 1 || Number(upload?.['due']) <= Date.now(), 'the alarm does not wait').toBe(true);
     await expect.poll(async () => (await stateOf(call, path)).state, { timeout: 120_000 }).toBe('done');
