@@ -13,6 +13,9 @@ const maxPauseMs = 30_000;
 /** A longer Retry-After is not waited for. */
 export const maxRetryAfterSeconds = 300;
 
+/** Time in which a service is told that what was begun there is abandoned, in ms. */
+export const abandonMs = 10_000;
+
 /** A failure that another attempt may not meet. */
 export class TemporaryError extends SealpinError {}
 

@@ -18,7 +18,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { newShareId, printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
-import { untilAnswered, type RetryOptions } from './attempts.ts';
+import { abandonMs, untilAnswered, type RetryOptions } from './attempts.ts';
 import { recipientsOf } from './credentials.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import type { ServiceHttp } from './service-http.ts';
@@ -123,9 +123,6 @@ async function createShare(
  */
 export type Sent = Shared & { readonly files: readonly SentFile[] };
 
-/** Timeout of deleting a file that was stored for nothing. */
-export const removeMs = 10_000;
-
 /**
  * Seals and stores files, and makes a link for them; fails as `send` of a connection.
  * @param o.expiresAt of the stored files; never where it is undefined
@@ -141,7 +138,7 @@ export async function sendFiles(
     http.json(Receipt, {
       method: 'DELETE',
       path: `v1/storage/${encodeURIComponent(fileId)}`,
-      signal: AbortSignal.timeout(removeMs),
+      signal: AbortSignal.timeout(abandonMs),
     });
   const stored = await sealAndStore(files, { ...options, store: storeAt(http, o), remove });
   try {

@@ -1,4 +1,5 @@
 /** Resumable uploads over `fetch`. */
+import { abandonMs } from './attempts.ts';
 import { Health } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { hashingStream } from '../shared/ipfs/index.ts';
@@ -17,8 +18,6 @@ import { abortable, blobOf, type StoredSource } from './web-bytes.ts';
 
 /** A part is in memory while it is sent. */
 export const partBytes = 16 * 1024 * 1024;
-/** Timeout of a failed upload for the service to forget it. */
-const endMs = 10_000;
 
 type PartsOptions = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
 
@@ -85,7 +84,7 @@ async function sendParts(
     });
   } catch (error) {
     // It ends by itself in some days, too.
-    await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+    await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
     throw error;
   }
 }

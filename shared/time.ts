@@ -2,6 +2,8 @@
 
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
+/** Time for which an opening of a share can be repeated, in ms. */
+export const repeatMs = 600_000;
 
 /** Writes a time, in ms, as an optional member of JSON has it. */
 export function isoTime(ms: number | null): string | undefined {

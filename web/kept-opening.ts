@@ -2,13 +2,12 @@
  * The share that this tab has opened, until its files are saved: a reload within some minutes opens
  * it again, and counts nothing.
  */
+import { repeatMs } from '../shared/time.ts';
 
 /** A link, what it was opened with, and the time until which that is worth anything, in ms. */
 type KeptOpening = { link: string; opening: string; until: number };
 
 const itemName = 'opened';
-/** Time for which a service repeats an opening, in ms. */
-const repeatMs = 600_000;
 
 /** Keeps what a share is opened with, for this tab alone. */
 export function keepOpening(link: string, opening: string): void {

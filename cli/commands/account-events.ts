@@ -1,4 +1,4 @@
-import { type AccountEvent, EventList } from '../../shared/api.ts';
+import { type AccountEvent, eventDays, EventList } from '../../shared/api.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, toggle, valueFlag } from '../command.ts';
@@ -11,9 +11,9 @@ const pageEvents = 100;
 
 export const command = defineCommand({
   about:
-    'Prints what happened in the account in the last 90 days, as far as the API key may see it, the oldest first: ' +
-    'time, action, what it happened to, and the API key that did it. With --follow it waits for more, until Ctrl-C. ' +
-    'With --json each line is one object, whose id is where --after continues.',
+    `Prints what happened in the account in the last ${eventDays} days, as far as the API key may see it, the oldest ` +
+    'first: time, action, what it happened to, and the API key that did it. With --follow it waits for more, until ' +
+    'Ctrl-C. With --json each line is one object, whose id is where --after continues.',
   args: {
     after: valueFlag('id', 'Only what came after this event'),
     follow: toggle('Wait for what happens next'),

@@ -6,7 +6,8 @@ import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
 import { checkParcel, type SentFile, type Words } from '../../client/sending.ts';
-import { removeMs, shareParcel, type Shared } from '../../client/sharing.ts';
+import { abandonMs } from '../../client/attempts.ts';
+import { shareParcel, type Shared } from '../../client/sharing.ts';
 import { hex, utf8 } from '../../shared/crypto/bytes.ts';
 import {
   detachedPayloadBytes,
@@ -309,7 +310,7 @@ async function afterFailure(
   const { service, provisional = false } = to;
   const isWorthIt = isWorthRetrying(failure, context);
   // After an interruption, too. What cannot be removed stays, and nobody can open it.
-  const routes = api(service, { ...context, signal: AbortSignal.timeout(removeMs) });
+  const routes = api(service, { ...context, signal: AbortSignal.timeout(abandonMs) });
   const kept = new Set<string>();
   for (const { id } of files) if (await hasSpool(context.dataDir, id)) kept.add(id);
   let left = 0;

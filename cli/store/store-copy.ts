@@ -3,7 +3,7 @@
  * encrypts again.
  */
 import { createHash } from 'node:crypto';
-import { attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
+import { abandonMs, attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
   endUpload,
@@ -12,6 +12,7 @@ import {
   type UploadSource,
 } from '../../client/resumable-upload.ts';
 import { attachment } from '../../client/attachment.ts';
+import { partBytes } from '../../client/upload-in-parts.ts';
 import { NewlyStoredFile } from '../../shared/api.ts';
 import type { OpenedAt } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -45,10 +46,6 @@ export type Copied = { readonly fileId: string; readonly cid: string; readonly b
 
 type CopySending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
 
-/** Size of the part of an upload in several requests that is in memory. */
-const partBytes = 16 * 1024 * 1024;
-/** Timeout of a failed upload for the service to forget it. */
-const endUploadMs = 10_000;
 const anyType = 'application/octet-stream';
 
 /**
@@ -217,7 +214,7 @@ async function inParts(
       // Otherwise the next call with the same key continues it; else it ends by itself in some
       // days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
-        await endUpload(transport, uploadId, AbortSignal.timeout(endUploadMs)).catch(() => undefined);
+        await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
       throw error;
     }
   };

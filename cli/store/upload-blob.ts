@@ -2,7 +2,7 @@
  * Storing a container by a resumable upload: in one run or, after a kill, in the next run of the
  * same command.
  */
-import { isTemporaryFailure } from '../../client/attempts.ts';
+import { abandonMs, isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
   endUpload,
@@ -59,11 +59,6 @@ export type Uploading = {
 const maxAgeMs = 7 * 24 * 3600 * 1000;
 /** Number of times that an upload is created, where the service loses it. */
 const maxCreations = 3;
-/**
- * Time in which the service is told that an upload is abandoned, in ms: without that it ends by
- * itself in some days.
- */
-const abandonMs = 10_000;
 
 /**
  * Stores a file by a resumable upload, and continues the one that an earlier run of the same

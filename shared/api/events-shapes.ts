@@ -3,6 +3,9 @@ import * as v from 'valibot';
 import { FileId, KeyId, ShareId, Timestamp } from './fields.ts';
 import { PageQuery } from './files-shapes.ts';
 
+/** Number of days for which an event is kept. */
+export const eventDays = 90;
+
 /**
  * Actions in an account. `share.revoked`: also with its file or its key. An object keeps these
  * names in rows, so they never change.

@@ -296,6 +296,9 @@ export type DeletionReason = v.InferOutput<typeof DeletionReason>;
 export const KeyFate = v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']);
 export type KeyFate = v.InferOutput<typeof KeyFate>;
 
+/** Number of days for which the receipt of a deleted file is kept. */
+export const receiptDays = 90;
+
 /**
  * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes.
  * `elsewhere`: the bytes are a payload without a header, and its key is with those who were given

@@ -2,6 +2,9 @@
 import * as v from 'valibot';
 import { Bytes, Count, KeyId } from './fields.ts';
 
+/** Number of days for which it is kept, besides the current one. */
+export const usageDays = 90;
+
 /**
  * Usage of a key on a day of UTC. `bytesIn`: of the bodies of its requests; `bytesOut`: of those of
  * the responses whose length is announced, as that of every file is.

@@ -10,7 +10,8 @@ import { handOver } from '../../client/inboxes.ts';
 import { parseInvitation } from '../../client/invitations.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
-import { removeMs, shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
+import { abandonMs } from '../../client/attempts.ts';
+import { shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
 import type { ShareReceipt } from '../../shared/api.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
@@ -144,7 +145,7 @@ async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0
   const http = serviceHttp({ ...signedIn(), fetch });
   const connection = connect(signedIn());
   const remove = (fileId: string): Promise<unknown> =>
-    connection.delete(fileId, { signal: AbortSignal.timeout(removeMs) });
+    connection.delete(fileId, { signal: AbortSignal.timeout(abandonMs) });
   shareRecipients(optionsOf(terms)); // what is wrong with a password or a key is told before anything is stored
   const stored = await sealAndStore(outgoing(files), {
     ...words,

@@ -2,6 +2,7 @@
  * Parts that the rows of several routes have in common: codes, and the headers that they read and
  * send.
  */
+import { usageDays } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 
 export const json = 'application/json';
@@ -12,8 +13,8 @@ export const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
 export const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
 export const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
 export const usageDescription =
-  'A row for each key and day of UTC on which it made a request, for 90 days. What is counted arrives up to some 20 ' +
-  'seconds later.';
+  `A row for each key and day of UTC on which it made a request, for ${usageDays} days. What is counted arrives up ` +
+  'to some 20 seconds later.';
 /** The headers of a representation, and of stored bytes, by status. */
 export const representation = ['ETag', 'Content-Length', 'Accept-Ranges'] as const;
 export const entity = [...representation, 'Content-Disposition', 'Repr-Digest'] as const;

@@ -24,6 +24,7 @@ import {
   StoredFile,
   UploadQuery,
   Verification,
+  receiptDays,
 } from '../../shared/api.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import { accountRoutes } from './accounts/accounts-table.ts';
@@ -127,7 +128,7 @@ const userRoutes: readonly Route[] = [
     handler: deleteFiles,
   }),
   route('get', '/v1/storage/:fileId/receipt', 'getReceipt', {
-    summary: 'What became of a file that was deleted or has expired, for 90 days',
+    summary: `What became of a file that was deleted or has expired, for ${receiptDays} days`,
     params: { fileId: FileId },
     who: 'key',
     scopes: ['read'],

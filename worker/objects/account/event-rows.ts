@@ -1,15 +1,16 @@
 /** Events of an account, in the order in which they were recorded. They are also its audit log. */
-import type { Scope } from '../../../shared/api.ts';
+import { eventDays, type Scope } from '../../../shared/api.ts';
+import { dayMs } from '../../../shared/time.ts';
 import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Result } from '../result.ts';
 import { exists, insert, least, list } from '../sql.ts';
 import { eventColumns } from './tables.ts';
 
-/** Least time for which an event is kept, in ms: 90 days. */
-export const eventRetentionMs = 90 * 86_400_000;
+/** Least time for which an event is kept, in ms. */
+export const eventRetentionMs = eventDays * dayMs;
 /** Interval at which the alarm looks for older ones, in ms. */
-const pruneMs = 86_400_000;
+const pruneMs = dayMs;
 /** Number of events that one alarm removes, and one page reads, so that a call stays short. */
 const maxLooked = 10_000;
 

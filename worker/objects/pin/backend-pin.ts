@@ -11,9 +11,6 @@ export type BackendPin = {
   verifiedAt: number | null;
 };
 
-/** Retention of the receipt of a deleted file, with what became of its pins, in ms: 90 days. */
-export const receiptMs = 90 * 86_400_000;
-
 /** Outcome of removing a CID from one service. */
 export type RemovedPin = { service: string; status: Removal };
 

@@ -5,9 +5,7 @@
 import { openFile, parseCid, readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
 import type { PinningService } from '../../backends/contract.ts';
 import { sourceError } from '../../backends/source-error.ts';
-
-/** The longest wait for one block, in ms. */
-const blockMs = 30_000;
+import { blockMs } from './pin-steps.ts';
 
 type CopyOptions = {
   /**

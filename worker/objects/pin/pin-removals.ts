@@ -3,9 +3,11 @@
  * accounts know: a row for each service that held the file. A removal that cannot be made at once
  * is reported when it is made, or when the bytes are wanted again.
  */
+import { receiptDays } from '../../../shared/api.ts';
+import { dayMs } from '../../../shared/time.ts';
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
-import { receiptMs, type RemovedPin } from './backend-pin.ts';
+import type { RemovedPin } from './backend-pin.ts';
 import type { PinRow, Reference } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 import type { Result } from '../result.ts';
@@ -44,7 +46,8 @@ export class PinRemovals {
   begin({ cid, account, fileId }: Reference, pins: readonly PinRow[]): boolean {
     const file = { account, file_id: fileId };
     const isFirst = this.#pinsOf(file).length === 0;
-    const removal = { ...file, cid, status: 'scheduled', attempts: 0, until: this.#context.now() + receiptMs };
+    const until = this.#context.now() + receiptDays * dayMs;
+    const removal = { ...file, cid, status: 'scheduled', attempts: 0, until };
     for (const { service } of pins) insert(this.#sql, 'removal', { ...removal, service }, 'ON CONFLICT DO NOTHING');
     return isFirst;
   }

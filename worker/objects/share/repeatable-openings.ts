@@ -2,10 +2,8 @@
  * The openings of a share that can be repeated: anyone who lost the answer to one gets it again,
  * without another opening.
  */
+import { repeatMs } from '../../../shared/time.ts';
 import { exists, hasTable, insert, list } from '../sql.ts';
-
-/** Time for which an opening can be repeated, in ms: 10 minutes. */
-const repeatMs = 600_000;
 
 /**
  * The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a

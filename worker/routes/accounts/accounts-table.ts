@@ -16,6 +16,7 @@ import {
   Rotation,
   RotationRequest,
   UsageList,
+  eventDays,
 } from '../../../shared/api.ts';
 import { listUsage } from './account-usage.ts';
 import { readAccount, readRecovery, recoverAccount } from './accounts.ts';
@@ -91,7 +92,7 @@ export const accountRoutes: readonly Route[] = [
     handler: revokeKey,
   }),
   route('get', '/v1/events', 'listEvents', {
-    summary: 'What happened in the account, oldest first, for 90 days',
+    summary: `What happened in the account, oldest first, for ${eventDays} days`,
     description:
       'A key sees what it did itself; with `read` the events of files, with `share` of shares, with `keys` of keys, ' +
       'files and the account. Not for a key with `send`.',

@@ -1,6 +1,8 @@
 /** ReceiptRows of removals, on rows in SQLite, and settings with which none can be written. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
+import { receiptDays } from '../../../shared/api.ts';
+import { dayMs } from '../../../shared/time.ts';
 import { startService } from '../../../testkit/service.ts';
 import { problemOf } from '../../../testkit/api-client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
@@ -9,7 +11,7 @@ import { PinRemovals } from '../../objects/pin/pin-removals.ts';
 import { PinRows } from '../../objects/pin/pin-rows.ts';
 import type { Removal } from '../../objects/pin/pin-steps.ts';
 import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
-import { receiptMs, type RemovedPin } from '../../objects/pin/backend-pin.ts';
+import type { RemovedPin } from '../../objects/pin/backend-pin.ts';
 import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
@@ -126,7 +128,7 @@ it('bytes that somebody needs again before they were removed are gone for the fi
 });
 
 it('what cannot be removed for as long as receipts are kept is forgotten, and not reported', async () => {
-  nowMs += receiptMs;
+  nowMs += receiptDays * dayMs;
   await removals.flush();
   expect(removals.answer(reference, false)).toBe(undefined);
   expect(removals.nextTime()).toBe(undefined);

@@ -1,10 +1,10 @@
 /** Retention of an account's temporary rows, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
+import { receiptDays } from '../../../shared/api.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { KeyUsage } from '../../objects/account/keys/key-usage.ts';
 import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
-import { receiptMs } from '../../objects/pin/backend-pin.ts';
 import { reservedBy } from '../../objects/account/keys/reserved.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
@@ -53,7 +53,7 @@ it('a receipt is kept until the alarm is due, the earliest first', () => {
   addReceipt(receipts, 'first', 1000);
   addReceipt(receipts, 'second', 2000);
   const due = receipts.nextDue() ?? 0;
-  expect(due).toBe(1000 + receiptMs);
+  expect(due).toBe(1000 + receiptDays * dayMs);
   receipts.sweep(due - 1);
   expect(receipts.find('first', due - 1)).toMatchObject({ deletedAt: 1000, key: 'none' });
   expect(receipts.find('first', due)).toBeUndefined();

@@ -6,9 +6,10 @@ import {
   BackupReceipt,
   BackupShare,
   type BackupPage,
+  receiptDays,
 } from '../../../../shared/api.ts';
+import { dayMs } from '../../../../shared/time.ts';
 import { integer, json, optional, parsed, recordOf, rowOf, shown } from '../../columns.ts';
-import { receiptMs } from '../../pin/backend-pin.ts';
 import { shareRetentionMs } from '../../share/share.ts';
 import { all, insert } from '../../sql.ts';
 import { rows as files, wholeFileColumns } from '../files/file-rows.ts';
@@ -146,7 +147,7 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
 const receiptSection = section('receipts', 'r', receiptRows, (sql, receipt) => {
   const row = parsed(receiptColumns, receipt);
   // What is scheduled stays so: another service had to remove it.
-  insert(sql, 'receipt', rowOf(receiptColumns, { ...row, due: row.deletedAt + receiptMs, awaited: 1 }));
+  insert(sql, 'receipt', rowOf(receiptColumns, { ...row, due: row.deletedAt + receiptDays * dayMs, awaited: 1 }));
 });
 
 function receiptRows(sql: SqlStorage, after: string, limit: number): Placed<BackupReceipt>[] {

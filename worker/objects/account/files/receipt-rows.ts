@@ -1,7 +1,14 @@
 /** Receipts of deleted files, as rows: of the files themselves nothing is left. */
-import type { ContentKind, DeletionReason, EndedShare, KeyFate, RemovedPin } from '../../../../shared/api.ts';
+import {
+  type ContentKind,
+  type DeletionReason,
+  type EndedShare,
+  type KeyFate,
+  receiptDays,
+  type RemovedPin,
+} from '../../../../shared/api.ts';
+import { dayMs } from '../../../../shared/time.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
-import { receiptMs } from '../../pin/backend-pin.ts';
 import { all, exists, insert, least, update } from '../../sql.ts';
 import { wasBackedUp } from '../account-row.ts';
 import { receiptColumns } from '../tables.ts';
@@ -46,7 +53,7 @@ export class ReceiptRows {
   ): void {
     const key: KeyFate = mode === 'encrypted' ? 'destroyed' : keyPlaces[beginning];
     const pins = [{ service, status: 'scheduled' as const }];
-    const receipt = { fileId, reason, key, pins, shares, deletedAt: nowMs, due: nowMs + receiptMs };
+    const receipt = { fileId, reason, key, pins, shares, deletedAt: nowMs, due: nowMs + receiptDays * dayMs };
     insert(this.#sql, 'receipt', rowOf(receiptColumns, receipt));
   }
 

@@ -1,4 +1,6 @@
 /** Daily usage of each API key, as rows. */
+import { usageDays } from '../../../../shared/api.ts';
+import { dayMs } from '../../../../shared/time.ts';
 import { all, least } from '../../sql.ts';
 
 /** The API key that a request counts for: the IDs of its account and of the key. */
@@ -15,9 +17,6 @@ export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
 
 type Row = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
 
-const dayMs = 86_400_000;
-/** Number of days that are kept besides the current one. */
-const usageRetentionDays = 90;
 /** Number of rows that one alarm removes, so that it stays short. */
 const maxCounted = 10_000;
 
@@ -73,7 +72,7 @@ export class KeyUsage {
   /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
     const day = least(this.#sql, 'day', 'key_usage');
-    return day === undefined ? undefined : (day + usageRetentionDays + 1) * dayMs;
+    return day === undefined ? undefined : (day + usageDays + 1) * dayMs;
   }
 
   #today(): number {
@@ -81,7 +80,7 @@ export class KeyUsage {
   }
 
   #oldest(): number {
-    return this.#today() - usageRetentionDays;
+    return this.#today() - usageDays;
   }
 }
 
