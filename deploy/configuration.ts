@@ -17,8 +17,8 @@ import {
   uploadIdleMs,
   type Env,
 } from '../worker/env.ts';
-import type { ConfiguredService } from '../worker/backends/services.ts';
-import { configuredBackends } from '../worker/backends/services.ts';
+import type { ConfiguredService } from '../worker/backends/backend-types.ts';
+import { configuredBackends } from '../worker/backends/backend-types.ts';
 
 export type Configuration = {
   name: string;

@@ -4,7 +4,7 @@
 import { AccountList, NewAccountResponse } from '../shared/api.ts';
 import { apiKeyCharacters } from '../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import type { DoctorContext } from './doctor.ts';
+import type { DoctorContext } from './check-deployment.ts';
 import type { OperatorApi } from './operator-api.ts';
 import { newSecretFile } from './secret-file.ts';
 

@@ -2,7 +2,7 @@
 import { visible } from '../cli/terminal/output.ts';
 import { exitOf, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { backup } from './service-backup.ts';
-import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
+import { doctor, tokenIn, type DoctorContext } from './check-deployment.ts';
 import { operatorApi } from './operator-api.ts';
 import { parseOptions, usage, type CommandName, type DeployOptions } from './options.ts';
 import { restoreService } from './service-restore.ts';

@@ -1,6 +1,6 @@
 /** Search for what is stored at pinning services of types that this version no longer has. */
 import { PinPage } from '../shared/api.ts';
-import { removedTypes } from '../worker/backends/services.ts';
+import { removedTypes } from '../worker/backends/backend-types.ts';
 import type { Subject } from './checks.ts';
 import { errorMessage, hintOf, type Finding } from './finding.ts';
 import { operatorApi } from './operator-api.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
-import type { DoctorContext } from './doctor.ts';
+import type { DoctorContext } from './check-deployment.ts';
 import type { OperatorApi } from './operator-api.ts';
 
 /** Manifest of a folder with a complete backup. */

@@ -11,7 +11,7 @@ import * as v from 'valibot';
 import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { fileName, Manifest, manifestName } from './service-backup.ts';
-import type { DoctorContext } from './doctor.ts';
+import type { DoctorContext } from './check-deployment.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
 

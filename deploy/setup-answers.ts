@@ -2,7 +2,7 @@
 import { withTerminal } from '../cli/terminal/prompt.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { listSetting, neededSecrets, type Configuration } from './configuration.ts';
-import type { DoctorContext } from './doctor.ts';
+import type { DoctorContext } from './check-deployment.ts';
 import type { ConfigurationChanges } from './edit-configuration.ts';
 import { addressIn, backendKinds, oneOf, type BackendKind, type DeployOptions } from './options.ts';
 

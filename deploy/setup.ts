@@ -7,7 +7,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { createBucket, usedBuckets } from './buckets.ts';
 import { checkPinning, type Subject } from './checks.ts';
 import { faultsOf, kvTitle, listSetting, readConfiguration, type Configuration } from './configuration.ts';
-import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
+import { doctor, tokenIn, type DoctorContext } from './check-deployment.ts';
 import { editConfiguration, type ConfigurationChanges } from './edit-configuration.ts';
 import { firstAccount } from './first-account.ts';
 import { linesOf } from './finding.ts';

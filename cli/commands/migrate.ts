@@ -7,7 +7,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { defineCommand, positional, toggle } from '../command.ts';
 import type { Context } from '../context.ts';
-import { troubleOf } from '../files/pins-in-trouble.ts';
+import { troubleOf } from '../files/trouble-line.ts';
 import { embeddedId, kuboId } from '../local/backends/external-kubo.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';

@@ -3,7 +3,7 @@ import type { SurveyedPin } from '../../shared/api.ts';
 import { exitOf } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { defineCommand } from '../command.ts';
-import { troubleOf } from '../files/pins-in-trouble.ts';
+import { troubleOf } from '../files/trouble-line.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator } from '../remote/operator-routes.ts';
 import { countText } from '../terminal/size.ts';

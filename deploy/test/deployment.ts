@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import type { DoctorContext } from '../doctor.ts';
+import type { DoctorContext } from '../check-deployment.ts';
 
 /** A folder with a configuration. */
 export type Folder = {

@@ -13,7 +13,7 @@ import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/pro
 import { metricsToken, startService } from '../../testkit/service.ts';
 import { missingTerminal, runAtTerminal } from '../../testkit/programs/terminal.ts';
 import { readConfiguration } from '../configuration.ts';
-import { doctor } from '../doctor.ts';
+import { doctor } from '../check-deployment.ts';
 import { parseOptions } from '../options.ts';
 import { setup } from '../setup.ts';
 import { accountsOf, secretNames, wranglerWith } from '../wrangler.ts';

@@ -3,7 +3,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { backendsSetting, serviceId, type Env } from '../env.ts';
 import { isReadable, readableOf, type PinningService, type Readable } from './contract.ts';
 import type { ObjectStore } from './objects/store-contract.ts';
-import { configuredBackends, type ConfiguredService } from './services.ts';
+import { configuredBackends, type ConfiguredService } from './backend-types.ts';
 
 const services = new WeakMap<Env, ConfiguredService[]>();
 

@@ -3,7 +3,7 @@ import { isSealpinError } from '../../../shared/errors.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { serviceOf, servicesOf, sourceOf } from '../../backends/configured.ts';
 import { isReadable, type Readable } from '../../backends/contract.ts';
-import type { ConfiguredService } from '../../backends/services.ts';
+import type { ConfiguredService } from '../../backends/backend-types.ts';
 import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-rows.ts';
 import type { WorkContext } from './pin-steps.ts';

@@ -12,7 +12,7 @@ import { isOperator } from '../../auth/operator.ts';
 import { maxFileBytes, maxUploadBytes, serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
-import type { ConfiguredService } from '../../backends/services.ts';
+import type { ConfiguredService } from '../../backends/backend-types.ts';
 import { migrationsOf } from './pins.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { configuredBackends } from '../../../backends/services.ts';
+import { configuredBackends } from '../../../backends/backend-types.ts';
 
 const url = 'https://kubo.example.com';
 const entries = [

@@ -13,7 +13,7 @@ import documents from '../documented/pinata.json' with { type: 'json' };
 import { startPinata, type PinataServer } from '../documented/pinata-server.ts';
 import { fake } from '../runtimes.ts';
 import { replicaContract, type HonestReplica } from '../replica-suite.ts';
-import { configuredBackends } from '../../../backends/services.ts';
+import { configuredBackends } from '../../../backends/backend-types.ts';
 import { SourceError } from '../../../backends/source-error.ts';
 import { first, present } from '../../../../testkit/present.ts';
 import { long } from '../../../../testkit/long-run.ts';

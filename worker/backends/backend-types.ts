@@ -1,4 +1,4 @@
-/** The pinning services that a configuration names. */
+/** The types of backends, and the entries of `BACKENDS`, each of which makes one. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { clusterAdapter } from './cluster/cluster-options.ts';
@@ -9,7 +9,7 @@ import { psaAdapter } from './psa/psa-options.ts';
 import { r2Adapter } from './r2/r2.ts';
 import { s3Adapter } from './s3/s3-options.ts';
 
-/** The types of service. Each adapter parses its own options. */
+/** Each adapter parses its own options. */
 const adapters = {
   kubo: entryOf(kuboAdapter),
   cluster: entryOf(clusterAdapter),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configuredBackends } from '../../backends/services.ts';
+import { configuredBackends } from '../../backends/backend-types.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
