@@ -90,7 +90,7 @@ export default defineConfig({
         plugins: [webPlugin],
         test: {
           name: 'guard',
-          include: [`worker/test/${long ? '**/*' : 'files/reading'}.node.test.ts`],
+          include: [`worker/test/${long ? '**/*' : '{files/reading,backends/gateway/conformance}'}.node.test.ts`],
           env: { SEALPIN_TEST_GUARD: '1' },
           ...shared,
           ...timeouts,

@@ -2,12 +2,15 @@
  * The service for tests: the Worker as deployed, in workerd, in front of a pinning service that
  * speaks Kubo's RPC.
  */
+import type { ServerResponse } from 'node:http';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleGuard, guardFlags } from '../cli/local/code/bundle.ts';
+import { startLoopback } from '../cli/local/front/loopback-front.ts';
 import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
+import { freePort } from '../cli/local/port.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { bundledOnce, directoryOfRun } from './run-cache.ts';
 import { keysOf } from './object-stores/s3-requests.ts';
@@ -175,15 +178,22 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const backend = (await o.through?.(own)) ?? own;
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
-  const { url, pid, miniflare } = await startWorker((port) => ({
+  const front = guarded && backendKind === 'kubo' && isAlone(o) ? await freePort(0) : undefined;
+  const {
+    url: worker,
+    pid,
+    miniflare,
+  } = await startWorker((port) => ({
     ...serviceState(join(dir, 'state')),
     r2Buckets: ['BUCKET'],
     handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
     modules,
     ...(guarded && { compatibilityFlags: guardFlags }),
     ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
-    bindings: bindingsOf(o.vars ?? {}, port, { backend, gateway }),
+    bindings: bindingsOf(o.vars ?? {}, front ?? port, { backend, gateway }),
   }));
+  const listener = front === undefined ? undefined : await frontOf(front, worker, node as RunningNode);
+  const url = front === undefined ? worker : `http://127.0.0.1:${front}`;
   const bucket = bucketOf(gateway, miniflare);
   return {
     url,
@@ -201,12 +211,28 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       await miniflare.dispose();
     },
     async close() {
+      await listener?.close();
       await miniflare.dispose();
       if (o.dir === undefined && o.beside === undefined) await gateway?.close();
       if (shared === undefined) await node.close();
       if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Tells whether nothing but the service knows its node, which is the only backend. */
+function isAlone({ node, beside, through, vars }: ServiceOptions): boolean {
+  return [node, beside, through, vars?.['BACKENDS'], vars?.['PINNING_SERVICES']].every((each) => each === undefined);
+}
+
+/** The listener of `sealpin start`, in front of the guard. */
+function frontOf(port: number, worker: string, node: RunningNode): ReturnType<typeof startLoopback> {
+  const direct = {
+    ...node,
+    giving: new Set<ServerResponse>(),
+    header: async () => ['sealpin-handover', rpcToken] as const,
+  };
+  return startLoopback({ port, path: Number(new URL(worker).port), direct, log: () => undefined });
 }
 
 let shared: Promise<Service> | undefined;

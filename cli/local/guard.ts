@@ -338,6 +338,8 @@ export default {
       const asked = publicly(request, env);
       const taken = isTaken ? handedOver(asked, guarded(env)) : asked;
       const response = await worker.fetch(taken, guarded(env), context);
+      // The process in front knows it from the place.
+      if (response.headers.has('sealpin-place')) response.headers.delete('content-length');
       if (response.body === null || request.method === 'HEAD') return response;
       const through = throughFor(response);
       if (through === undefined) return new Response(await response.arrayBuffer(), response);

@@ -20,6 +20,7 @@ import {
   rememberKubo,
 } from './backends/external-kubo.ts';
 import { startFront } from './front/front.ts';
+import type { Direct } from './front/handover.ts';
 import { startLoopback } from './front/loopback-front.ts';
 import type { Proxies } from './front/proxies.ts';
 import type { SocketFolder, Workerd } from './miniflare.ts';
@@ -128,7 +129,7 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
     log(JSON.stringify({ event: 'origin.changed', detail: recovered.at(-1) }));
   }
   const { stop, stopped } = stopOf(cleanup, workerd, url);
-  const about = { ...listener, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, cacheDir, stop };
+  const about = { ...listener, direct, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, cacheDir, stop };
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
     takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
   const verify: Controls['verify'] = ({ position }) => node.verify(position);
@@ -159,12 +160,12 @@ type Listening = {
   readonly vars: Record<string, string>;
   readonly run: RunFile;
   /** Takes and gives bytes past the runtime, where it has all of them. */
-  readonly direct: RunningNode | undefined;
+  readonly direct: (RunningNode & Pick<Direct, 'giving'>) | undefined;
 };
 
 /** The embedded node, where it is the only backend. */
-function directOf({ backends }: StartOptions, { kubo }: KuboChoice, node: RunningNode): RunningNode | undefined {
-  return backends === undefined && kubo === undefined ? node : undefined;
+function directOf({ backends }: StartOptions, { kubo }: KuboChoice, node: RunningNode): Listening['direct'] {
+  return backends === undefined && kubo === undefined ? { ...node, giving: new Set() } : undefined;
 }
 
 type Listener = { workerd: Workerd; url: string; port: number; isDirect: boolean };
@@ -320,6 +321,7 @@ function controlsOf(o: {
   readonly snapshot: Controls['snapshot'];
   readonly choice: KuboChoice;
   readonly workerd: Workerd;
+  readonly direct: Listening['direct'];
   readonly cacheDir: string;
   readonly writeRunFile: (url: string) => Promise<void>;
   readonly stop: () => Promise<void>;
@@ -342,7 +344,7 @@ function controlsOf(o: {
       startedAt: o.startedAt,
       version: packageJson.version,
       ipfs: o.nodeUrl,
-      running: await workerd.running(),
+      running: (await workerd.running()) + (o.direct?.giving.size ?? 0),
       ...(o.recovered.length > 0 && { recovered: o.recovered }),
       ...(await askHomes(o.choice)),
     }),

@@ -38,9 +38,10 @@ function* pairsOf(raw: readonly string[]): Generator<[name: string, value: strin
   for (let index = 0; index + 1 < raw.length; index += 2) yield [raw[index] ?? '', raw[index + 1] ?? ''];
 }
 
-/** The headers of a response that are not of its connection. */
-export function endToEnd(raw: readonly string[]): string[] {
-  return [...pairsOf(raw)].filter(([name]) => !ofConnection.has(name.toLowerCase())).flat();
+/** The headers of a message that are not of its connection, without those of some names. */
+export function endToEnd(raw: readonly string[], without: readonly string[] = []): string[] {
+  const isKept = (name: string): boolean => !ofConnection.has(name) && !without.includes(name);
+  return [...pairsOf(raw)].filter(([name]) => isKept(name.toLowerCase())).flat();
 }
 
 /**

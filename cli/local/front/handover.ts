@@ -3,17 +3,20 @@
  *
  * Of an upload the Worker gets the request without its body, and either refuses it, or asks for
  * what stands in the body's place: a report of what the node has received, which it then pins and
- * records as any other upload. To a request for a file it gives the headers of the response, with
- * the place of the bytes in one of them.
+ * records as any other upload. To a request for a file it gives the finished response, or its
+ * headers with the place of the bytes in one of them.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { carType, leafBytes } from '../../../shared/ipfs/index.ts';
 import { arrivals } from '../node/arrivals.ts';
 import type { RunningNode } from '../node/server.ts';
+import { endToEnd } from './forwarded-headers.ts';
 import { failureText, sendBytes } from '../node/rpc.ts';
 
 /** The node, as it takes and gives bytes. */
-export type Direct = Pick<RunningNode, 'receive' | 'carOf'> & {
+export type Direct = Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf'> & {
+  /** Responses whose bytes the node gives at the moment. */
+  readonly giving: Set<ServerResponse>;
   /** Place of a file, for commands of the same user: only a service on loopback says so. */
   readonly placesOf?: RunningNode['placesOf'] | undefined;
   /** Gives the header by which the runtime knows that a request is handed over, once it runs. */
@@ -22,8 +25,12 @@ export type Direct = Pick<RunningNode, 'receive' | 'carOf'> & {
 
 const uploadTo = 'POST /v1/storage/plain';
 
-/** Begin every request that may be handed over. */
-export const handedPrefixes = [uploadTo, 'GET /ipfs/'] as const;
+const givenHead = /^GET \/(?:ipfs\/|v1\/storage\/[^/ ]+\/content[? ])/;
+
+/** Tells whether a request may be handed over, by its head and the length of its body. */
+export function isHandedHead(head: string, bytes: number): boolean {
+  return givenHead.test(head) || (head.startsWith(uploadTo) && bytes >= leastBytes && Number.isFinite(bytes));
+}
 
 /** The header that names the place of a response's bytes, as JSON. */
 const placeHeader = 'sealpin-place';
@@ -52,7 +59,7 @@ const beatMs = 250;
 
 /** Tells whether a request is for a file, or an upload that the node can take. */
 export function isHandedOver({ method, url = '', headers }: IncomingMessage): boolean {
-  if (method === 'GET') return url.startsWith('/ipfs/') && headers['transfer-encoding'] === undefined;
+  if (method === 'GET') return /^\/(?:ipfs|v1\/storage)\//.test(url) && headers['transfer-encoding'] === undefined;
   const essence = (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
   return (
     `${method} ${url.split('?')[0]}` === uploadTo &&
@@ -104,7 +111,8 @@ export async function handOver(request: IncomingMessage, upstream: ClientRequest
   upstream.end(JSON.stringify(report));
 }
 
-type Place = Parameters<Direct['carOf']>[0];
+/** What a response is to have: a CAR of some bytes of a file, or these bytes. */
+export type Place = Parameters<Direct['carOf']>[0] & { readonly form?: 'bytes' };
 
 /** The place of the bytes of a response; undefined: they are in it. */
 export function placeOf({ headers }: IncomingMessage): Place | undefined {
@@ -134,17 +142,36 @@ export function tellPlaces(
 }
 
 /** Headers of a response whose bytes the node gives. */
-export function givenHeaders(raw: readonly string[]): string[] {
-  const own = new Set([placeHeader, 'content-length']);
-  return raw.filter((_, index) => !own.has(raw[index - (index % 2)]?.toLowerCase() ?? ''));
+export function givenHeaders(raw: readonly string[], { form, from, to = 0 }: Place): string[] {
+  const kept = endToEnd(raw, [placeHeader, 'content-length']);
+  return form === undefined ? kept : [...kept, 'Content-Length', String(to - from + 1)];
 }
 
-/** Sends what the node gives; a response that breaks off breaks the connection. */
-export async function give(response: ServerResponse, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+/**
+ * Sends what the node gives.
+ * @param begin sends the headers, once there is something to send
+ * @returns the first byte that it could not give; undefined: all is sent, or the client has left
+ */
+export async function give(
+  response: ServerResponse,
+  place: Place,
+  { bytesOf, carOf, giving }: Direct,
+  begin: () => void,
+): Promise<number | undefined> {
+  const { cid, from, to = 0, form } = place;
+  let at = from;
+  giving.add(response);
   try {
-    for await (const piece of pieces) await sendBytes(response, piece);
+    for await (const piece of form === undefined ? carOf(place) : bytesOf({ cid, from, to })) {
+      if (!response.headersSent) begin();
+      await sendBytes(response, piece);
+      at += piece.length;
+    }
     response.end();
+    return undefined;
   } catch {
-    response.destroy();
+    return response.destroyed ? undefined : at;
+  } finally {
+    giving.delete(response);
   }
 }

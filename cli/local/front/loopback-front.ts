@@ -1,30 +1,31 @@
 /**
- * The listener of a service on loopback. It looks at how a connection begins: one that begins with
- * an upload or a download of the embedded node is read as HTTP here, and every other one is passed
- * on as it is, so that a small request costs hardly more than without. The guard in the runtime
- * says who may call.
+ * The listener of a service on loopback. It looks at how each request begins: from one on whose
+ * bytes the embedded node may take or give, a connection is read as HTTP here. Until then it is
+ * passed on as it is, so that a small request costs hardly more than without. The guard in the
+ * runtime says who may call.
  */
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createSocketServer, type Socket } from 'node:net';
 import { SealpinError } from '../../../shared/errors.ts';
 import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
 import { endToEnd } from './forwarded-headers.ts';
-import { handedPrefixes, type Direct } from './handover.ts';
+import { isHandedHead, type Direct } from './handover.ts';
 import { connected, relay } from './relay.ts';
 
 /** Options of the listener. */
 export type LoopbackOptions = {
   readonly port: number;
-  /** Path of the socket of the runtime. */
-  readonly path: string;
+  /** Path of the socket of the runtime, or its port. */
+  readonly path: string | number;
   readonly direct: Direct;
   /** Gets lines of JSON. */
   log(line: string): void;
 };
 
 /** Headers by which only this process speaks to the runtime. */
-const internal = /^sealpin[-_](?:handover|length|front|control)$/i;
+const internal = ['handover', 'length', 'front', 'control'].flatMap((name) => [`sealpin-${name}`, `sealpin_${name}`]);
 
 /** Listens on 127.0.0.1 until `close`. @throws port_in_use */
 export async function startLoopback({ port, path, direct, log }: LoopbackOptions): Promise<{ close(): Promise<void> }> {
@@ -42,10 +43,10 @@ export async function startLoopback({ port, path, direct, log }: LoopbackOptions
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
     socket.on('error', () => socket.destroy());
-    begin(socket, (isDirect) => {
-      if (isDirect) http.emit('connection', socket);
-      else pass(socket, path).catch(() => socket.destroy());
-    });
+    pass(socket, path).then(
+      (isHanded) => isHanded && http.emit('connection', socket) && socket.resume(),
+      () => socket.destroy(),
+    );
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(port, '127.0.0.1', resolve);
@@ -62,38 +63,74 @@ export async function startLoopback({ port, path, direct, log }: LoopbackOptions
   };
 }
 
-const longestPrefix = Math.max(...handedPrefixes.map(({ length }) => length));
+/** The longest head of a request that is looked at, in bytes. */
+const maxHeadBytes = 64 * 1024;
 
-/** Reads how a connection begins, and puts it back. */
-function begin(socket: Socket, decide: (isDirect: boolean) => void): void {
+/**
+ * Passes the requests of a connection on as they are, until one begins that is read here.
+ * @returns whether one did; it is put back, and the responses before it have ended
+ */
+async function pass(socket: Socket, path: string | number): Promise<boolean> {
+  let upstream: Socket | undefined;
+  let isHanded = false;
+  /** Of a request whose head is not complete, and bytes of a body that are to come. */
   let start: Buffer = Buffer.alloc(0);
-  const read = (piece: Buffer): void => {
-    start = start.length === 0 ? piece : Buffer.concat([start, piece]);
-    const text = start.toString('latin1', 0, longestPrefix);
-    const isDirect = handedPrefixes.some((prefix) => text.startsWith(prefix));
-    if (!isDirect && handedPrefixes.some((prefix) => prefix.startsWith(text))) return;
-    socket.off('data', read).pause();
-    socket.unshift(start);
-    decide(isDirect);
-    if (isDirect) process.nextTick(() => socket.resume());
+  let left = 0;
+  const send = async (bytes: Buffer): Promise<void> => {
+    upstream ??= joined(socket, await connected(path), () => isHanded);
+    if (!upstream.write(bytes) && !upstream.destroyed) await Promise.race([once(upstream, 'drain'), closed(upstream)]);
   };
-  socket.on('data', read);
+  for await (const piece of socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    const bytes = start.length === 0 ? piece : Buffer.concat([start, piece]);
+    let at = Math.min(left, bytes.length);
+    left -= at;
+    while (left === 0 && at < bytes.length) {
+      const end = bytes.indexOf('\n\r\n', at) + 3;
+      const isWhole = end >= 3 && !bytes.subarray(at, end).includes('\n\n');
+      if (!isWhole && bytes.length - at < maxHeadBytes && !bytes.includes('\n\n', at)) break;
+      const head = isWhole ? bytes.toString('latin1', at, end) : '';
+      const length = bodyLength(head);
+      isHanded = isHandedHead(head, length);
+      if (isHanded) break;
+      at = Math.min(end + length, bytes.length);
+      left = end + length - at;
+    }
+    if (at > 0) await send(bytes.subarray(0, at));
+    start = bytes.subarray(at);
+    if (isHanded) break;
+  }
+  if (isHanded) socket.pause().unshift(start);
+  else if (start.length > 0) await send(start);
+  upstream?.end();
+  if (isHanded && upstream !== undefined) await closed(upstream);
+  return isHanded;
 }
 
-/** Passes a connection on, both ways. */
-async function pass(socket: Socket, path: string): Promise<void> {
-  const upstream = await connected(path);
+/** Passes what the runtime answers back, to its end. */
+function joined(socket: Socket, upstream: Socket, isHanded: () => boolean): Socket {
   upstream.on('error', () => socket.destroy());
-  upstream.once('close', () => socket.destroySoon());
+  upstream.once('close', () => isHanded() || socket.destroySoon());
   socket.once('close', () => upstream.destroy());
-  socket.pipe(upstream);
-  upstream.pipe(socket);
+  upstream.pipe(socket, { end: false });
+  return upstream;
+}
+
+async function closed(socket: Socket): Promise<void> {
+  if (!socket.closed) await once(socket, 'close');
+}
+
+/** Bytes of the body behind a head; infinite where only the runtime is to say where it ends. */
+function bodyLength(head: string): number {
+  // Two of them, a folded line, or a line that ends otherwise, may be read in more than one way.
+  const told = head.match(/\r\n(?:content-length|transfer-encoding|upgrade|[ \t])[^\r]*|[^\r]\n/gi) ?? [];
+  if (told.length === 0 && head !== '') return 0;
+  const [, length] = /^\r\ncontent-length:[ \t]*([0-9]+)[ \t]*$/i.exec(told[0] ?? '') ?? [];
+  return told.length > 1 || length === undefined ? Number.POSITIVE_INFINITY : Number(length);
 }
 
 /** A request as the guard is to examine it. */
 function unexamined({ rawHeaders, headers }: IncomingMessage): Parameters<typeof relay>[2]['forwarded'] {
-  const own = endToEnd(rawHeaders);
-  const kept = own.filter((_, index) => !internal.test(own[index - (index % 2)] ?? ''));
+  const kept = endToEnd(rawHeaders, internal);
   const isChunked = headers['transfer-encoding'] !== undefined;
   const hasBody = isChunked || Number(headers['content-length']) > 0;
   return {

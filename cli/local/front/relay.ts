@@ -1,5 +1,5 @@
 /** One request to the runtime and back, with neither body ever held in memory. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,6 +15,7 @@ import {
   placeOf,
   tellPlaces,
   type Direct,
+  type Place,
 } from './handover.ts';
 
 /** Wait for a runtime that is being replaced, in ms. */
@@ -38,7 +39,7 @@ class Upstream extends Socket {
 }
 
 /** Connects to the runtime. No byte of the request is read before, so it can wait for a new one. */
-export async function connected(path: string): Promise<Socket> {
+export async function connected(path: string | number): Promise<Socket> {
   for (const end = performance.now() + absentMs; ; await sleep(20)) {
     try {
       return await new Promise((resolve, reject) => {
@@ -48,7 +49,8 @@ export async function connected(path: string): Promise<Socket> {
           socket.off('error', reject);
           resolve(socket);
         });
-        socket.connect(path);
+        if (typeof path === 'string') socket.connect(path);
+        else socket.connect(path, '127.0.0.1');
       });
     } catch (error) {
       const isAbsent = ['ENOENT', 'ECONNREFUSED', 'EAGAIN'].includes(errnoOf(error) ?? '');
@@ -57,25 +59,24 @@ export async function connected(path: string): Promise<Socket> {
   }
 }
 
+/** Options of `relay`. */
+type RelayOptions = {
+  /** Path of the socket of the runtime, or its port. */
+  readonly path: string | number;
+  readonly forwarded: Pick<Forwarded, 'headers' | 'hasBody' | 'expects'>;
+  /** Besides those of the client. */
+  readonly headers: readonly string[];
+  /** Takes and gives bytes, where the embedded node has them. */
+  readonly direct: Direct | undefined;
+};
+
 /**
  * Passes a request on, and its response back. Resolves when the response has begun, or when the
  * client has left.
- * @param o.path of the socket of the runtime
- * @param o.headers besides those of the client
- * @param o.direct takes and gives bytes, where the embedded node has them
  * @throws what kept it from being answered, if nothing of a response was sent
  */
-export async function relay(
-  request: IncomingMessage,
-  response: ServerResponse,
-  o: {
-    readonly path: string;
-    readonly forwarded: Pick<Forwarded, 'headers' | 'hasBody' | 'expects'>;
-    readonly headers: readonly string[];
-    readonly direct: Direct | undefined;
-  },
-): Promise<void> {
-  const { path, forwarded, headers } = o;
+export async function relay(request: IncomingMessage, response: ServerResponse, o: RelayOptions): Promise<void> {
+  const { path, forwarded } = o;
   const direct = isHandedOver(request) ? o.direct : undefined;
   const socket = await connected(path);
   if (response.destroyed) {
@@ -83,13 +84,11 @@ export async function relay(
     return;
   }
   const own = direct === undefined ? forwarded.headers : await handedHeaders(forwarded.headers, direct);
-  const upstream = httpRequest({
-    createConnection: () => socket,
-    method: request.method,
-    path: request.url,
-    headers: [...own, ...headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])],
-    setHost: false,
-  });
+  const upstream = asked(request, socket, [
+    ...own,
+    ...o.headers,
+    ...(forwarded.hasBody ? ['Expect', '100-continue'] : []),
+  ]);
   // Also when it is complete: then there is nothing to end.
   response.once('close', () => upstream.destroy());
   // Asked for first, since the runtime closes the connection on a body that it does not want, and a
@@ -108,12 +107,13 @@ export async function relay(
       // What the client sends next would be the body that it was not asked for.
       const isUnasked = isAwaited && forwarded.expects;
       if (isUnasked) response.shouldKeepAlive = false;
-      if (direct === undefined || !giveDirectly(request, response, answer, direct)) {
-        begin(response, answer, endToEnd(answer.rawHeaders));
-        // A response that breaks off breaks the connection, so that it does not look complete.
-        pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
-      }
-      resolve();
+      const place = direct && placeOf(answer);
+      if (direct !== undefined && place !== undefined)
+        return resolve(giveDirectly(request, response, { ...o, answer, place, direct }));
+      begin(response, answer, endToEnd(answer.rawHeaders));
+      // A response that breaks off breaks the connection, so that it does not look complete.
+      pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
+      return resolve();
     });
     // After the response has begun, `pipeline` knows.
     upstream.on('error', (error) => {
@@ -123,29 +123,41 @@ export async function relay(
   });
 }
 
+/** A request to the runtime, not yet ended. */
+function asked({ method, url: path }: IncomingMessage, socket: Socket, headers: readonly string[]): ClientRequest {
+  return httpRequest({ createConnection: () => socket, method, path, headers: [...headers], setHost: false });
+}
+
 function begin(response: ServerResponse, { statusCode, statusMessage }: IncomingMessage, headers: string[]): void {
   response.writeHead(statusCode ?? 502, statusMessage, headers);
   response.flushHeaders();
 }
 
 /**
- * Gives what the node has, or tells where it lies.
- * @returns whether it has the body of the response
+ * Gives what the node has, or tells where it lies. Of what it lacks the runtime says what is wrong,
+ * and has it checked. A response that has begun breaks off, and its connection with it.
  */
-function giveDirectly(
+async function giveDirectly(
   request: IncomingMessage,
   response: ServerResponse,
-  answer: IncomingMessage,
-  direct: Direct,
-): boolean {
-  const place = placeOf(answer);
-  if (place === undefined) return false;
-  if (tellPlaces(request, response, place, direct)) readRest(answer);
-  else {
-    begin(response, answer, givenHeaders(endToEnd(answer.rawHeaders)));
-    void give(response, direct.carOf(place)).finally(() => readRest(answer));
-  }
-  return true;
+  o: RelayOptions & { answer: IncomingMessage; place: Place; direct: Direct },
+): Promise<void> {
+  const { answer, place, direct, forwarded, path } = o;
+  readRest(answer);
+  if (tellPlaces(request, response, place, direct)) return;
+  const failedAt = await give(response, place, direct, () =>
+    begin(response, answer, givenHeaders(answer.rawHeaders, place)),
+  );
+  if (failedAt === undefined) return;
+  if (!response.headersSent) return await relay(request, response, { ...o, direct: undefined });
+  response.destroy();
+  if (place.form === undefined) return;
+  const headers = [...endToEnd(forwarded.headers, ['range', 'if-range']), ...o.headers];
+  const examining = asked(request, await connected(path), [...headers, 'Range', `bytes=${failedAt}-${failedAt}`]);
+  examining
+    .on('error', () => undefined)
+    .once('response', (answer) => readRest(answer))
+    .end();
 }
 
 /** Reads the rest of a body that nobody wants, so that its client gets to read the response. */

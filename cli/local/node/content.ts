@@ -125,6 +125,7 @@ function total(links: readonly Link[]): number {
   return links.reduce((sum, link) => sum + link.fileBytes, 0);
 }
 
-function contradiction(cid: string): RpcError {
+/** An error for a file whose genuine blocks have other lengths than their parents say. */
+export function contradiction(cid: string): RpcError {
   return new RpcError(`${cid} names a file that contradicts itself`);
 }

@@ -2,8 +2,9 @@
 import { sniffBytes } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, decodeNode, parseCid } from '../../../shared/ipfs/index.ts';
 import type { BlockLocation, Catalog } from './catalog.ts';
-import { content, maxTreeDepth } from './content.ts';
+import { content, contradiction, fileBytes, maxTreeDepth } from './content.ts';
 import { RpcError } from './rpc.ts';
+import { isCidOf } from './verify.ts';
 import type { Store } from './store.ts';
 
 /** A file that the node holds and does not pin. `head`: its first bytes, at most `sniffBytes`. */
@@ -35,7 +36,7 @@ export async function receive(store: Store, pieces: AsyncIterable<Uint8Array>): 
 }
 
 /** A block of a file, and where it is. */
-type Placed = { readonly cid: string; readonly location: BlockLocation };
+type Placed = { readonly cid: string; readonly location: BlockLocation; readonly start: number };
 
 /**
  * A CAR of a file, or of the blocks that bytes of it lie in; each block as often as the file has
@@ -58,6 +59,34 @@ export async function* carOfFile(
       if (node !== null) yield node;
       else if (bytes > 0) yield (await leaves.next()).value ?? missing(each);
     }
+  } finally {
+    await leaves.return(undefined);
+  }
+}
+
+/**
+ * Bytes of a file, each block of it hashed before its bytes go out.
+ * @returns pieces, each valid until the next one is asked for
+ * @throws RpcError for a block that is missing or damaged
+ */
+export async function* bytesOfFile(
+  store: Store,
+  { cid, from, to }: { cid: string; from: number; to: number },
+): AsyncGenerator<Uint8Array> {
+  const blocks = () => blocksOf(store.catalog, cid, { from, to });
+  const leaves = content(runsOf(blocks()), (location) => store.open(location));
+  let left = to - from + 1;
+  try {
+    for (const { cid: each, location, start } of blocks()) {
+      const { node, bytes } = location;
+      const block = node ?? (bytes > 0 ? ((await leaves.next()).value ?? missing(each)) : Buffer.alloc(0));
+      if (!isCidOf(each, block)) throw new RpcError(`the block ${each} is damaged`);
+      if (node !== null || bytes === 0) continue;
+      const piece = block.subarray(Math.max(0, from - start), to + 1 - start);
+      left -= piece.length;
+      yield piece;
+    }
+    if (left !== 0) throw contradiction(cid);
   } finally {
     await leaves.return(undefined);
   }
@@ -93,16 +122,17 @@ function* blocksOf(
   catalog: Catalog,
   cid: string,
   { from, to }: { from: number; to: number },
-  position = 0,
-  depth = 0,
+  { position, expected, depth }: { position: number; expected?: number; depth: number } = { position: 0, depth: 0 },
 ): Generator<Placed> {
   const location = catalog.find(cid) ?? missing(cid);
-  yield { cid, location };
+  if (expected !== undefined && fileBytes(cid, location) !== expected) throw contradiction(cid);
+  yield { cid, location, start: position };
   if (location.node === null) return;
-  if (depth > maxTreeDepth) throw new RpcError(`${cid} names a file that contradicts itself`);
+  if (depth > maxTreeDepth) throw contradiction(cid);
   let start = position;
   for (const { cid: child, fileBytes: bytes } of decodeNode(location.node, cid)) {
-    if (start <= to && start + bytes > from) yield* blocksOf(catalog, child.text, { from, to }, start, depth + 1);
+    const below = { position: start, expected: bytes, depth: depth + 1 };
+    if (start <= to && start + bytes > from) yield* blocksOf(catalog, child.text, { from, to }, below);
     start += bytes;
   }
 }

@@ -9,7 +9,7 @@ import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
-import { carOfFile, placesOfFile, receive, type FileRun, type ReceivedFile } from './direct.ts';
+import { bytesOfFile, carOfFile, placesOfFile, receive, type FileRun, type ReceivedFile } from './direct.ts';
 import { fail, text } from './rpc.ts';
 import { openStore, type Store } from './store.ts';
 import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
@@ -36,6 +36,8 @@ export type RunningNode = {
   /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
   receive(pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile>;
   carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
+  /** Gives bytes of a file, verified. */
+  bytesOf(file: Parameters<typeof bytesOfFile>[1]): AsyncGenerator<Uint8Array>;
   /** Places of a file on the disk. */
   placesOf(file: Parameters<typeof carOfFile>[1]): FileRun[];
   /** Reads every block that it holds, and compares it with its CID. */
@@ -125,9 +127,10 @@ export async function startNode({
   };
 }
 
-const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'carOf' | 'placesOf'> => ({
+const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf' | 'placesOf'> => ({
   receive: (pieces) => receive(store, pieces),
   carOf: (file) => carOfFile(store, file),
+  bytesOf: (file) => bytesOfFile(store, file),
   placesOf: (file) => placesOfFile(store, file),
 });
 

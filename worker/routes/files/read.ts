@@ -126,6 +126,7 @@ function asBytes(record: FileRecord, about: About, body: OpenBody): Representati
     sha256: record.mode === 'plain' ? digestOfBytes(record.cid) : undefined,
     body,
     ranges: true,
+    file: record.mode === 'plain' ? record.cid : undefined,
   };
 }
 

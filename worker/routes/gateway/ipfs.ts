@@ -78,7 +78,7 @@ async function respondWithBytes(
   const file = once(() => openFile(cid, sources, options));
   const bytes = await sizeOf(etag, async () => (await file()).size);
   const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
-  return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true });
+  return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true, file: cid });
 }
 
 /**
