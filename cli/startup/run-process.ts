@@ -4,7 +4,7 @@ import { exitOf, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { defaultTimeouts } from '../timeouts.ts';
 import { streamFailure } from '../terminal/output.ts';
-import { keepYoungGenerationSmall } from './young-generation.ts';
+import { setV8Flags } from './v8-flags.ts';
 
 /** The current directory; ends the process if it was deleted. */
 function currentDirectory(): string {
@@ -33,7 +33,7 @@ function homeDirectory(): string {
  */
 export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}): Promise<never> {
   const [first = '-'] = process.argv.slice(2);
-  if (!first.startsWith('-')) keepYoungGenerationSmall(); // and before our own modules
+  if (!first.startsWith('-')) setV8Flags(); // and before our own modules
   const { main } = await import('../main.ts');
 
   const interruption = new AbortController();
