@@ -23,7 +23,11 @@ const long = process.env['SEALPIN_LONG'] === '1';
 // time of such a process.
 const shared = {
   isolate: false,
-  execArgv: ['--external-memory-accounted-in-global-limit', '--heap-growing-percent=400'],
+  execArgv: [
+    '--external-memory-accounted-in-global-limit',
+    '--heap-growing-percent=400',
+    `--import=${new URL('testkit/child-limit.ts', import.meta.url).href}`,
+  ],
 };
 // What a test waits for comes within a second, unless other tests keep both cores busy.
 const timeouts = {
