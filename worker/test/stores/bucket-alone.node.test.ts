@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { present } from '../../../testkit/present.ts';
 import { run, withProgram } from '../../../testkit/programs/programs.ts';
@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { create, send } from '../uploads/tus-client.ts';
 import { foreignCar } from './foreign-car.ts';
-import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const script = join(import.meta.dirname, '../../../contrib/rescue.py');
@@ -39,13 +39,7 @@ async function fill({ owner: { call } }: StoreUnderTest): Promise<Map<string, st
 }
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
-  describe.each(costlyKinds)('%s', (kind) => {
-    const why = missing(kind);
-    if (why !== undefined) {
-      it.skip(why);
-      return;
-    }
-
+  describeStores('%s', costlyKinds, (kind) => {
     it('a copy of the bucket has every file, once the service and its database are gone', async () => {
       const store = await startStore(kind);
       const copy = await temporaryDirectory();

@@ -3,22 +3,17 @@
  * acknowledged is there, and nothing else.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import type { Fault } from '../faulty-calls.ts';
 import { pinObject } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
-import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
 
-describe.each(costlyKinds)('%s', (kind) => {
-  const why = missing(kind);
-  if (why !== undefined) {
-    it.skip(why);
-    return;
-  }
+describeStores('%s', costlyKinds, (kind) => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore(kind);

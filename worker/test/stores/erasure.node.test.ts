@@ -3,7 +3,7 @@
  * than that.
  */
 import { randomBytes } from 'node:crypto';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import type { Receipt } from '../../../shared/api.ts';
 import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { sendS3, versionsOf } from '../../../testkit/object-stores/s3-requests.ts';
@@ -16,12 +16,10 @@ import {
 import { present } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { s3Bucket } from '../../backends/s3/s3.ts';
-import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
-const why = missing('s3');
-
-describe.skipIf(why !== undefined)(`a bucket of S3${why === undefined ? '' : `: ${why}`}`, () => {
+describeStores('a bucket of S3', ['s3'], () => {
   async function start(
     keeps: 'versions' | 'locked' | 'versions later',
   ): Promise<{ store: StoreUnderTest; gateway: Versitygw }> {

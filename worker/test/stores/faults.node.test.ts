@@ -4,7 +4,7 @@
  * under each fault of the table.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
@@ -13,7 +13,7 @@ import { bytesOf, client, jsonOf } from '../../../testkit/api-client.ts';
 import { shardObject } from '../stored-state.ts';
 import { create, offsetOf, patch } from '../uploads/tus-client.ts';
 import { table, type Operation, type Row } from './faults-table.ts';
-import { isTaken, kinds, missing, startStore, type Kind, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, isTaken, type Kind, kinds, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
@@ -30,12 +30,7 @@ function rowsOf(kind: Kind): Row[] {
 /** A file that somebody has stored, with its bytes. */
 type Kept = { fileId: string; cid: string; bytes: Buffer };
 
-describe.each(kinds)('a hostile %s that', (kind) => {
-  const why = missing(kind);
-  if (why !== undefined) {
-    it.skip(why);
-    return;
-  }
+describeStores('a hostile %s that', kinds, (kind) => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore(kind, { isGated: true, twin: 'twin/', vars: { REPLICAS: '1' } });

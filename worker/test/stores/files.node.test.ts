@@ -2,24 +2,19 @@
  * Files in an object store: what lies in the bucket, and that nothing is left of what is deleted.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { first, itemOf } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { create, patch } from '../uploads/tus-client.ts';
-import { isTaken, kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, isTaken, kinds, startStore, type StoreUnderTest } from './store-under-test.ts';
 import { requestOf, waysToStore } from './ways-to-store.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
 
-describe.each(kinds)('%s', (kind) => {
-  const why = missing(kind);
-  if (why !== undefined) {
-    it.skip(why);
-    return;
-  }
+describeStores('%s', kinds, (kind) => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore(kind);

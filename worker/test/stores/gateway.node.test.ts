@@ -1,6 +1,6 @@
 /** A gateway of S3 that is killed, only reads, is shared by two services, or has another time. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Health, Problem } from '../../../shared/api.ts';
 import { answersLate, refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
@@ -9,13 +9,11 @@ import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { pinObject } from '../stored-state.ts';
 import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
-import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
-const why = missing('s3');
-
-describe.skipIf(why !== undefined)(`a gateway of S3${why === undefined ? '' : `: ${why}`}`, () => {
+describeStores('a gateway of S3', ['s3'], () => {
   let store: StoreUnderTest;
   let gateway: Versitygw;
   beforeAll(async () => {

@@ -12,7 +12,7 @@ import { doesAndRefuses, drops, refuses, type Rule } from '../../../testkit/obje
 import { itemOf, present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { create, offsetOf, patch, version } from '../uploads/tus-client.ts';
-import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 import { requestOf, waysToStore } from './ways-to-store.ts';
 
 const mib = 1_048_576;
@@ -250,12 +250,7 @@ class History {
   }
 }
 
-describe.each(costlyKinds)('%s', (kind) => {
-  const why = missing(kind);
-  if (why !== undefined) {
-    it.skip(why);
-    return;
-  }
+describeStores('%s', costlyKinds, (kind) => {
   describe.each(['1', '2'])('with %s copies', (copies) => {
     let store: StoreUnderTest;
     beforeAll(async () => {

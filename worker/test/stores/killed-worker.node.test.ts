@@ -3,23 +3,18 @@
  * there, what was deleted is gone, and in the end nothing is left.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { answersLate, type Rule } from '../../../testkit/object-stores/hostile-store.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
-import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
 const rounds = long ? 50 : 3;
 
 // R2 is simulated: `simulation/` kills the service at any step there.
-describe.each(kinds.filter((kind) => kind !== 'r2'))('%s', (kind) => {
-  const why = missing(kind);
-  if (why !== undefined) {
-    it.skip(why);
-    return;
-  }
+describeStores('%s', ['s3'], (kind) => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore(kind);

@@ -9,7 +9,7 @@ import { present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { ruleCheck } from '../../backends/s3/s3-rules.ts';
 import { client } from '../../../testkit/api-client.ts';
-import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const expires = '<Expiration><Days>30</Days></Expiration>';
 const rule = (does: string, o: { filter?: string; status?: string } = {}): string =>
@@ -66,9 +66,7 @@ describe('a rule', () => {
   });
 });
 
-const why = missing('s3');
-
-describe.skipIf(why !== undefined)(`a bucket of S3${why === undefined ? '' : `: ${why}`}`, () => {
+describeStores('a bucket of S3', ['s3'], () => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore('s3');

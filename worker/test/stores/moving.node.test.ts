@@ -3,24 +3,19 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { StoredFile } from '../../../shared/api.ts';
 import { adminToken, rpcToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { askNode, pinObject, pinned, sweep } from '../stored-state.ts';
 import { foreignCar } from './foreign-car.ts';
-import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
 
-describe.each(costlyKinds)('%s', (kind) => {
-  const why = missing(kind);
-  if (why !== undefined) {
-    it.skip(why);
-    return;
-  }
+describeStores('%s', costlyKinds, (kind) => {
   let dir: string;
   let node: RunningNode;
   const open: { close(): Promise<void> }[] = [];

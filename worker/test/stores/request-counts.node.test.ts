@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { carType } from '../../../shared/ipfs/index.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { startHostileStore } from '../../../testkit/object-stores/hostile-store.ts';
@@ -13,7 +13,7 @@ import { startService } from '../../../testkit/service.ts';
 import { bytesOf, client } from '../../../testkit/api-client.ts';
 import { create, mib, patch } from '../uploads/tus-client.ts';
 import { foreignCar } from './foreign-car.ts';
-import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 import { startZeroStore } from './zero-store.ts';
 
 /** The largest object, which the number of requests for a large file follows from. */
@@ -30,9 +30,7 @@ const overhead = { write: { listed: 3, read: 3 }, read: { listed: 0, read: 3 } }
  */
 type Costs = { data: number; listed: number; read: number; removed: number };
 
-const why = missing('s3');
-
-describe.skipIf(why !== undefined)('a store gets', () => {
+describeStores('a store gets', ['s3'], () => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore('s3');
@@ -166,4 +164,3 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     expect(whole.read).toBeLessThanOrEqual(overhead.read.read);
   });
 });
-if (why !== undefined) test.skip(why);

@@ -2,6 +2,7 @@
 import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { describe, test } from 'vitest';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { startHostileGate, startHostileStore, type Hostile } from '../../../testkit/object-stores/hostile-store.ts';
@@ -24,6 +25,15 @@ export const isTaken = (kind: Kind, at: number): boolean =>
 
 /** Why the tests of a kind are skipped here; undefined where they run. */
 export const missing = (kind: Kind): string | undefined => (kind === 's3' && !hasVersitygw() ? noVersitygw : undefined);
+
+/** Declares tests for each kind of store; where one is missing here, a line says why. */
+export function describeStores(title: string, tried: readonly Kind[], tests: (kind: Kind) => void): void {
+  describe.each(tried)(title, (kind) => {
+    const why = missing(kind);
+    if (why === undefined) tests(kind);
+    else test.skip(why);
+  });
+}
 
 export type StoreUnderTest = {
   readonly service: Service;

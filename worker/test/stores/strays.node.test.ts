@@ -1,6 +1,6 @@
 /** Objects that belong to nothing: which are removed, and which wait for the operator. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { cidOf } from '../../../shared/ipfs/index.ts';
 import { answersLate, doesAndRefuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { present } from '../../../testkit/present.ts';
@@ -10,13 +10,11 @@ import { objectIdOf } from '../../objects/pin/stores/object-names.ts';
 import { bytesOf, client, problemOf } from '../../../testkit/api-client.ts';
 import { pinObject, shardObject } from '../stored-state.ts';
 import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
-import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
-const why = missing('s3');
-
-describe.skipIf(why !== undefined)(`objects of nobody in S3${why === undefined ? '' : `: ${why}`}`, () => {
+describeStores('objects of nobody in S3', ['s3'], () => {
   let store: StoreUnderTest;
   beforeAll(async () => {
     store = await startStore('s3');
