@@ -61,5 +61,5 @@ export function stepOfBucket(method: string, key: string): Step {
   const isData = key.includes('data/');
   if (!isData && !key.includes('cid/')) return 'other';
   if (method === 'PUT') return isData ? 'import' : 'keep';
-  return isData ? 'read' : 'look';
+  return isData && method !== 'HEAD' ? 'read' : 'look';
 }

@@ -112,17 +112,21 @@ describe.each(modesInForm)('%s', (mode) => {
     },
   );
 
-  it.runIf(long)('a fast line that breaks within a part of 64 leaves loses less than 1 MiB', async () => {
-    const bytes = random(200 * mib);
-    const { path } = await create(owner.call, mode, bytes.length);
-    await send(owner.call, path, bytes.subarray(0, 64 * mib), 64 * mib);
-    const fast = slowPatch(path, 64 * mib, bytes.length - 64 * mib);
-    await fast.write(bytes.subarray(64 * mib, 104 * mib));
-    fast.cut();
-    const offset = await offsetOf(owner.call, path);
-    expect(offset).toBeGreaterThan(103 * mib);
-    await expectStored(owner.call, await send(owner.call, path, bytes, 64 * mib, offset), bytes);
-  });
+  it.runIf(long)(
+    'a fast line that breaks within a part of 64 leaves loses less than 1 MiB, or one object',
+    async () => {
+      const bytes = random(200 * mib);
+      const { path } = await create(owner.call, mode, bytes.length);
+      await send(owner.call, path, bytes.subarray(0, 64 * mib), 64 * mib);
+      const fast = slowPatch(path, 64 * mib, bytes.length - 64 * mib);
+      await fast.write(bytes.subarray(64 * mib, 104 * mib));
+      fast.cut();
+      const offset = await offsetOf(owner.call, path);
+      // A store loses the object that is on its way, of at most 16 MiB.
+      expect(offset).toBeGreaterThan((backendKind === 'kubo' ? 103 : 87) * mib);
+      await expectStored(owner.call, await send(owner.call, path, bytes, 64 * mib, offset), bytes);
+    },
+  );
 
   // If HEAD waited for requests that have ended, these would take 30 s.
   it('HEAD does not wait after a request that has ended', { timeout: 20_000 }, async () => {
