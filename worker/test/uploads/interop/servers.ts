@@ -24,6 +24,8 @@ export type TusServer = {
   headers: Record<string, string>;
   /** The bytes of a finished upload, by the URL of the upload. */
   stored(uploadUrl: string): Promise<Buffer>;
+  /** The same server for somebody else, where it limits what one may leave unfinished. */
+  another?(): Promise<TusServer>;
   close(): Promise<void>;
 };
 
@@ -96,7 +98,7 @@ export async function startTusNode(): Promise<TusServer> {
  */
 export async function ourUploads(service: Service, mode: Mode): Promise<TusServer> {
   const { apiKey } = await service.account();
-  return uploadsOf(service.url, apiKey, mode);
+  return { ...uploadsOf(service.url, apiKey, mode), another: () => ourUploads(service, mode) };
 }
 
 /** The uploads of a key. @param origin of the service, or of what is in front of it */
