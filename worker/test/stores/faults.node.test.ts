@@ -149,7 +149,7 @@ describeStores('a hostile %s that', kinds, (kind) => {
   });
 
   const moving = rowsOf(kind).filter((_, at) => long || at % 8 === 0);
-  it.each(moving)('$name, while files move away and back', { timeout: 180_000 }, async ({ rule }) => {
+  it.each(moving)('$name, while files move away and back', async ({ rule }) => {
     const hostile = present(store.hostile);
     const operator = client(store.service.url, adminToken);
     const files = [await stored(randomBytes(9 * mib)), await stored(randomBytes(1000))];
