@@ -137,8 +137,15 @@ export interface PinningService {
   search?(cid: string, signal: AbortSignal): Promise<Uint8Array>;
 
   /**
-   * Removes a block whose bytes are not those of its CID, and which nothing pins any more. Left out
-   * by a service where an import replaces it: Kubo keeps what it has.
+   * Tells whether a block is damaged wherever the service has it: asked twice, it gives the same
+   * wrong bytes, as a disk does, and a line or a proxy hardly ever. Undefined: it has none. Left
+   * out with `discard`.
+   */
+  isDamaged?(cid: string, signal: AbortSignal): Promise<boolean | undefined>;
+
+  /**
+   * Removes a block that is damaged, and which nothing pins any more. Left out by a service where
+   * an import replaces it: Kubo keeps what it has.
    * @throws pinning_failed when something of somebody else's pins it
    */
   discard?(cid: string, signal: AbortSignal): Promise<void>;

@@ -78,9 +78,7 @@ export function cluster(o: ClusterOptions): PinningService {
       return (await peers.from(order, (peer) => peer.kubo.block(cid, signal))).result;
     },
 
-    async discard(cid, signal) {
-      for (const peer of all) await peer.kubo.discard?.(cid, signal);
-    },
+    ...damagedBlocks(all),
 
     async read(cid, offset, length, signal) {
       const order = await cluster.forReading(cid, signal);
@@ -95,6 +93,24 @@ export function cluster(o: ClusterOptions): PinningService {
       const needed = Math.min(replication?.min ?? 1, all.length);
       if (first === undefined || answering.length < needed) throw failures[0];
       return { version: first.version, peers: { answering: answering.length, listed: all.length } };
+    },
+  };
+}
+
+/**
+ * Makes the functions for damaged blocks. One that a peer has whole, or may have while it is away,
+ * would be lost with the pin.
+ */
+function damagedBlocks(all: readonly ClusterPeer[]): Required<Pick<PinningService, 'isDamaged' | 'discard'>> {
+  return {
+    async isDamaged(cid, signal) {
+      const asked = all.map(async ({ kubo }) => await kubo.isDamaged?.(cid, signal).catch(() => false));
+      const seen = await Promise.all(asked);
+      return seen.includes(false) ? false : seen.find((each) => each !== undefined);
+    },
+
+    async discard(cid, signal) {
+      for (const peer of all) await peer.kubo.discard?.(cid, signal);
     },
   };
 }

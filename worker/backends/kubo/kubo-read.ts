@@ -1,6 +1,7 @@
 /** Reading from a Kubo. */
-import { SealpinError } from '../../../shared/errors.ts';
-import { maxBlockBytes } from '../../../shared/ipfs/index.ts';
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { maxBlockBytes, parseCid, sha256 } from '../../../shared/ipfs/index.ts';
+import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import type { PinningService } from '../contract.ts';
 import type { Rpc } from './kubo-rpc.ts';
 
@@ -8,7 +9,7 @@ import type { Rpc } from './kubo-rpc.ts';
 export function kuboReads(
   { id, withTimeout, send, parse, readBody, failed, refused }: Rpc,
   { responseMs, searchMs }: { responseMs: number; searchMs: number },
-): Required<Pick<PinningService, 'block' | 'search' | 'read'>> {
+): Required<Pick<PinningService, 'block' | 'search' | 'isDamaged' | 'read'>> {
   /**
    * Requests what the node has, or finds within the search time of the query: without `offline`,
    * only that time ends a search.
@@ -30,9 +31,22 @@ export function kuboReads(
       readBody(await fetched('block/get', { arg: cid, ...query }, limited), maxBlockBytes),
     );
 
+  const block = (cid: string, signal: AbortSignal) => blockBy(cid, { offline: 'true' }, signal);
+
   return {
-    block: (cid, signal) => blockBy(cid, { offline: 'true' }, signal),
+    block,
     search: (cid, signal) => blockBy(cid, { timeout: `${searchMs}ms` }, signal),
+
+    async isDamaged(cid, signal) {
+      try {
+        const bytes = await block(cid, signal);
+        const isWrong = !equalBytes(await sha256(bytes), parseCid(cid).digest);
+        return isWrong && equalBytes(bytes, await block(cid, signal));
+      } catch (error) {
+        if (isSealpinError(error, 'pinning_lost')) return undefined;
+        throw error;
+      }
+    },
 
     read: (cid, offset, length, signal) =>
       withTimeout(signal, responseMs, async (limited) => {

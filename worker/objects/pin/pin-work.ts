@@ -59,7 +59,7 @@ export class PinWork {
     const row = identified(found);
     if (row.state === 'unpinning') return void (await this.remove(row));
     if (row.state === 'lost' && row.wanted === 1 && this.sources.besides(row).length > 0)
-      return await this.#attempt(row, signal, () => this.clear(row));
+      return await this.#attempt(row, signal, async () => void (await this.clear(row)));
     const isCheck = row.state === 'live' || row.state === 'lost';
     await this.#attempt(row, signal, () => (isCheck ? this.#check.next(row, signal) : this.#copy(row, signal)));
   }
@@ -108,9 +108,9 @@ export class PinWork {
       const backend = backendOf(env, service, requestId);
       const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
       if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
-      if (row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks') {
-        // The service has kept it instead of the one that was sent.
-        await this.clear(row);
+      // The service keeps it instead of the one that is sent.
+      const isDamaged = row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks';
+      if (isDamaged && (await this.clear(row))) {
         return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
       }
       if (backend.takes === 'objects') {
@@ -175,18 +175,23 @@ export class PinWork {
 
   /**
    * Makes room for a copy of what is lost: a service may keep a damaged block instead of the one
-   * that it is sent.
+   * that it is sent. One reading that was wrong removes nothing: it may be the last copy.
+   * @returns whether a block was removed
    */
-  async clear(row: PinRow): Promise<void> {
+  async clear(row: PinRow): Promise<boolean> {
     const { rows, now } = this.#o;
+    const { damaged } = row;
     const service = this.sources.service(row);
-    if (row.damaged !== null && takesBlocks(service) && service.discard !== undefined) {
+    const blocks = takesBlocks(service) ? service : undefined;
+    const isDamaged = damaged !== null && (await blocks?.isDamaged?.(damaged, timeLimit(requestMs))) === true;
+    if (isDamaged) {
       await this.#removeOurs(row);
-      await service.discard(row.damaged, timeLimit(requestMs));
+      await blocks?.discard?.(damaged, timeLimit(requestMs));
     }
     const isCopied = this.sources.besides(row).length > 0;
     const state = isCopied ? 'wanted' : 'lost';
     rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : noCopyMs) });
+    return isDamaged;
   }
 
   /**

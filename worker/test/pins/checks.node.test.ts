@@ -24,6 +24,7 @@ import {
   type World,
 } from './two-backends.ts';
 import { long } from '../../../testkit/long-run.ts';
+import { flip } from '../../../testkit/present.ts';
 
 const hourMs = 3_600_000;
 const leafBytes = 1_048_576;
@@ -174,6 +175,23 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await settle(world, again);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
     expect(await readsFrom('b', file)).toBe(true);
+  });
+
+  test('no copy is removed for one wrong answer: the same bytes are stored beside it', async () => {
+    const file = await storeAtBoth(world, bytes);
+    for (const { peer } of [world.a, world.b])
+      peer.onCommand = async (turn) => {
+        const { body, deliver } = await turn.pass();
+        if (turn.step === 'read') flip(body, 0);
+        deliver();
+      };
+    await world.owner.call.ask('verifyFile', { fileId: file.fileId });
+    expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
+    for (const { peer } of [world.a, world.b]) [peer.onCommand, peer.seen.length] = [undefined, 0];
+    await world.owner.call.store('plain', bytes);
+    for (const { peer } of [world.a, world.b]) expect(peer.seen).not.toContain('block/rm');
+    await settle(world, file);
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
   });
 
   test('a verification reads every byte at each backend, now', async () => {

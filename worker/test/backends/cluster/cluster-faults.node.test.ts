@@ -1,5 +1,8 @@
 /** The adapter before peers of a cluster that are slow, broken, or something else. */
 import { expect, onTestFinished, test } from 'vitest';
+import { cidOf, sha256 } from '../../../../shared/ipfs/index.ts';
+import { cluster } from '../../../backends/cluster/cluster.ts';
+import { kubo } from '../../../backends/kubo/kubo.ts';
 import { fake, afterBody } from '../runtimes.ts';
 import { play } from '../scenario.ts';
 import type { Rest } from '../suite.ts';
@@ -131,4 +134,38 @@ test('a pin is not called removed while a peer cannot be asked', async () => {
   expect((await at([url], { method: 'unpin', cid })).value).toBe('removed');
   const { error } = await at([url, 'http://127.0.0.1:9'], { method: 'unpin', cid });
   expect(error).toMatchObject({ code: 'pinning_unavailable' });
+});
+
+const whole = new TextEncoder().encode('bytes');
+
+/** Answers of a Kubo that is asked for one block: in turn, the last one again. */
+function blockFrom(answers: string[]): Response {
+  const answer = answers.length > 1 ? answers.shift() : answers[0];
+  if (answer === 'away') throw new TypeError('fetch failed');
+  if (answer !== 'missing') return new Response(answer);
+  return Response.json({ Message: 'block was not found locally', Code: 0, Type: 'error' }, { status: 500 });
+}
+
+test.each<[string, (boolean | undefined)[], string[][]]>([
+  ['the same wrong bytes twice', [true, true], [['other']]],
+  ['the right bytes', [false, false], [['bytes']]],
+  ['wrong bytes once', [false, false], [['other', 'bytes']]],
+  ['other wrong bytes each time', [false, false], [['other', 'another']]],
+  ['nothing', [undefined, undefined], [['missing']]],
+  ['wrong bytes at one peer, and nothing at the other', [true, true], [['other'], ['missing']]],
+  ['wrong bytes at one peer, and the right ones at the other', [true, false], [['other'], ['bytes']]],
+  ['wrong bytes at one peer, while the other is away', [true, false], [['other'], ['away']]],
+])('a block is damaged where there are %s: at one Kubo, at a cluster (%j)', async (_, expected, peers) => {
+  const block = cidOf('raw', await sha256(whole)).text;
+  const common = { id: 'tested', headers: {}, pinName: 'sealpin:tested' };
+  const answers = peers.map((each) => [...each]);
+  const fetched = async (url: string | URL | Request) =>
+    blockFrom(answers[Number(new URL(url instanceof Request ? url.url : url).hostname.slice(1))] ?? []);
+  const urls = peers.map((_each, index) => ({ url: `http://p${index}`, ipfs: `http://p${index}` }));
+  const { signal } = new AbortController();
+  const one = kubo({ ...common, url: 'http://p0', fetch: fetched });
+  expect(await one.isDamaged?.(block, signal)).toBe(expected[0]);
+  for (const [index, each] of peers.entries()) answers[index] = [...each];
+  const all = cluster({ ...common, peers: urls, ipfsHeaders: {}, replication: undefined, fetch: fetched });
+  expect(await all.isDamaged?.(block, signal)).toBe(expected[1]);
 });
