@@ -41,7 +41,9 @@ export async function remove(actor: Actor, steps: readonly number[]): Promise<vo
 async function checkReceipt(actor: Actor, file: ModelFile, told: Told): Promise<void> {
   const { model, service } = actor.world;
   const { pins = [] } = jsonOf<{ pins?: { service: string; status: string }[] }>(told.answer);
-  if (told.status !== 200 || file.cid === undefined || !model.wasLast(file)) return;
+  if (told.status !== 200 || file.cid === undefined) return;
+  model.receiptSays(file, pins, actor.now);
+  if (!model.wasLast(file)) return;
   for (const pin of pins)
     if (pin.status === 'unpinned' && (await service.holds(pin.service, file.cid)) && model.wasLast(file))
       throw new Violation(`the receipt of step ${file.step} says ${pin.status}, and ${pin.service} has its bytes`);

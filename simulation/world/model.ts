@@ -31,6 +31,8 @@ export type ModelFile = {
   /** From then on it may be deleted, and from then on it certainly is. */
   goneFrom: number;
   goneBy: number;
+  /** From then on nothing is left to remove for it: a deletion may be told before that. */
+  removedBy: number;
   /** Number of deletions that were begun. */
   deletions: number;
   /** Set while an upload of it reserves its bytes. */
@@ -106,6 +108,7 @@ export class Model {
       storedBy: Infinity,
       goneFrom: file.isOfGuest ? file.begunAt + unsharedMs : Infinity,
       goneBy: Infinity,
+      removedBy: Infinity,
       deletions: 0,
       reservesUntil: Infinity,
     };
@@ -150,12 +153,13 @@ export class Model {
 
   /**
    * Tells whether the bytes of a file are needed by nobody after its deletion, which has been told:
-   * then what a receipt says of them must be so.
+   * then what a receipt says of them must be so. A file whose own removal is still scheduled needs
+   * them.
    */
   wasLast(file: ModelFile): boolean {
     const from = Math.min(file.goneFrom, ...file.ends);
     const isEqual = (other: ModelFile): boolean => Buffer.compare(other.bytes, file.bytes) === 0;
-    return this.files.every((each) => each === file || each.goneBy <= from || !isEqual(each));
+    return this.files.every((each) => each === file || each.removedBy <= from || !isEqual(each));
   }
 
   /** A read of a file that lasted from one time to another. */
@@ -185,6 +189,11 @@ export class Model {
     if (isAbsence(seen) && wasAlone && mustExist({ ...file, goneFrom: Infinity }, from, now))
       fail(`the file of step ${file.step} is stored, and its deletion says ${seen.status}`);
     file.goneBy = Math.min(file.goneBy, now);
+  }
+
+  /** A receipt says what became of the bytes of a file. */
+  receiptSays(file: ModelFile, pins: readonly { status: string }[], now: number): void {
+    if (pins.every(({ status }) => status !== 'scheduled')) file.removedBy = Math.min(file.removedBy, now);
   }
 
   /** A client changes the end of a file. @param isCertain whether it was told so */
@@ -285,6 +294,7 @@ export class Model {
       if (mustExist(file, now, now)) fail(`the file of step ${file.step} is stored, and not listed`);
       file.goneFrom = Math.min(file.goneFrom, now);
       file.goneBy = Math.min(file.goneBy, now);
+      file.removedBy = Math.min(file.removedBy, now);
     }
     return [...seen];
   }
