@@ -300,6 +300,7 @@ const additions = `
   CREATE TABLE IF NOT EXISTS key_limit (
     key_id TEXT PRIMARY KEY, max_files INTEGER, max_bytes INTEGER, max_file_bytes INTEGER, files INTEGER NOT NULL,
     bytes INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS api_key_invited ON api_key (id) WHERE scopes = 'send' AND revoked_at IS NULL;
   CREATE TABLE IF NOT EXISTS share (${definitions(described.share)});
   CREATE INDEX IF NOT EXISTS share_key ON share (api_key);
   CREATE INDEX IF NOT EXISTS share_due ON share (due);

@@ -308,11 +308,15 @@ describe('the limits of a guest', () => {
   });
 
   it('are its own: it is told nothing of what else the key has that invited it, and stops there', async () => {
-    const host = await owner.call.withKey(['keys', 'write', 'share', 'delete'], { limits: { files: 6, bytes: 6000 } });
+    const host = await owner.call.withKey(['keys', 'write', 'share', 'delete'], {
+      limits: { files: 10, bytes: 10_000 },
+    });
     const [one, two] = [
       await invite(host, { limits: { files: 5, bytes: 5000 } }),
       await invite(host, { limits: { files: 5, bytes: 5000 } }),
     ];
+    // As if both were made before their limits were set aside.
+    await owner.object.change(`UPDATE key_limit SET max_files = 6, max_bytes = 6000 WHERE key_id = '${host.id}'`);
     for (let each = 0; each < 4; each += 1) await ask(one, `${each}`.padStart(1400), soon(hourMs));
     expect((await two.getAccount()).key.left).toEqual({ files: 5, bytes: 5000 });
     expect(await problemOf(ask(two, 'x'.repeat(2000), soon(hourMs)))).toBe(full);

@@ -4,6 +4,7 @@ import { err, type Failure, type Result } from '../../result.ts';
 import type { AccountContext } from '../account-context.ts';
 import type { AccountRecord, Recovery, StoredRecovery } from '../account-row.ts';
 import { isInvitation, maxInvitations } from '../keys/invitation.ts';
+import { exceedsPromise } from '../keys/key-limits.ts';
 import {
   exceedsIssuer,
   isSameHash,
@@ -35,7 +36,7 @@ export class KeyCalls extends AccountCalls {
    */
   add(hash: string, key: NewKey, spki: Uint8Array): Promise<Result> {
     return this.context.as(hash, 'keys', async (caller) => {
-      const failure = exceedsIssuer(caller.key, key) ?? this.#tooMany(key);
+      const failure = exceedsIssuer(caller.key, key) ?? this.#cannotInvite(caller.key, key);
       if (failure !== undefined) return failure;
       if (key.sealed !== null && !this.context.isCurrent(spki))
         return err('conflict', 'the key pair of the account was replaced meanwhile', 1);
@@ -128,11 +129,13 @@ export class KeyCalls extends AccountCalls {
     return { open: row.open, recovery: row.open && row.recovery() };
   }
 
-  #tooMany(added: NewKey): Failure | undefined {
-    const { keys, now } = this.context;
+  #cannotInvite(by: KeyRecord, added: NewKey): Failure | undefined {
+    const { keys, files, now } = this.context;
+    if (!isInvitation(added)) return undefined;
     const valid = keys.list().filter((key) => isInvitation(key) && (key.expiresAt ?? Infinity) > now());
-    if (!isInvitation(added) || valid.length < maxInvitations) return undefined;
-    return err('quota_exceeded', `an account may have ${maxInvitations} invitations that have not ended`);
+    if (valid.length >= maxInvitations)
+      return err('quota_exceeded', `an account may have ${maxInvitations} invitations that have not ended`);
+    return exceedsPromise(files.allowanceToPromise(by.id), added.limits, by.scopes.includes('read'));
   }
 }
 

@@ -215,9 +215,9 @@ export class UploadCalls extends AccountCalls {
       const isSealed = ending !== undefined && ending.header !== null;
       if (isSealed && !this.context.isCurrent(spki)) return { ok: true, spki: account.spki };
       const { uploads, parts, files, alarm, erased, now } = this.context;
-      const isReserved = uploads.find(uploadId)?.length !== null;
-      const allowance = isReserved ? files.allowanceOfReserved(key.id) : files.allowance(key.id, uploadId);
-      const full = exceedsAllowance(allowance, progress.offset);
+      const { length, mode = 'plain' } = uploads.find(uploadId) ?? {};
+      const allowance = length === null ? files.allowance(key.id, uploadId) : files.allowanceOfReserved(key.id);
+      const full = exceedsAllowance(allowance, storedBytes(mode, progress.offset));
       if (full !== undefined) {
         if (uploads.isHeld(uploadId, lease)) await this.#finisher.fail(uploadId, full.code);
         return full;

@@ -7,8 +7,9 @@ import { all, count, exists, first, insert, least, list, update } from '../../sq
 import type { AccountRow } from '../account-row.ts';
 import type { AccountSettings } from '../account-settings.ts';
 import type { EventRows } from '../event-rows.ts';
-import { exceedsAllowance, KeyLimits, type Allowance } from '../keys/key-limits.ts';
-import { reservedBy, type Reserved } from '../keys/reserved.ts';
+import { exceedsAllowance, KeyLimits, type Allowance, type Taken } from '../keys/key-limits.ts';
+import { leftBeside, promisedIn } from '../keys/promised.ts';
+import { reservedBy } from '../keys/reserved.ts';
 import type { Rewrapped } from '../keys/rotation-rows.ts';
 import { changeColumns, detailColumns, fileColumns, sealedColumns } from '../tables.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
@@ -93,24 +94,35 @@ export class FileRows {
 
   /**
    * Returns what a key may still store, by its limits and the quota of the account, less what
-   * unfinished uploads have announced.
+   * unfinished uploads have announced and other keys were promised.
    * @param by its ID
    * @param except the ID of an upload that does not count
    */
   allowance(by: string, except?: string): Allowance {
-    return this.#allowance(by, reservedBy(this.#sql, except));
+    return this.#allowance(by, this.#taken(except));
   }
 
   /** The same for an upload that has announced its length, and so has its allowance. */
   allowanceOfReserved(by: string): Allowance {
-    return this.#allowance(by, []);
+    return this.#allowance(by, { reserved: [], promised: [] });
   }
 
-  #allowance(by: string, reserved: readonly Reserved[]): Allowance {
-    const reservedBytes = reserved.reduce((sum, { bytes }) => sum + bytes, 0);
-    const quota = this.#others.settings.allowanceBytes(reservedBytes);
-    const allowance = this.#limits.allowance(by, reserved);
-    const least = Math.min(quota ?? Infinity, allowance.accountBytes ?? Infinity);
+  /** Returns what a key may still promise to an invitation. */
+  allowanceToPromise(by: string): Allowance {
+    return this.#allowance(by, { ...this.#taken(), isForInvitation: true });
+  }
+
+  #taken(except?: string): Taken {
+    const reserved = reservedBy(this.#sql, except);
+    return { reserved, promised: promisedIn(this.#sql, reserved, this.#others.now()) };
+  }
+
+  #allowance(by: string, taken: Taken): Allowance {
+    const { reserved, promised, isForInvitation } = taken;
+    const left = this.#others.settings.allowanceBytes(reserved.reduce((sum, { bytes }) => sum + bytes, 0));
+    const quota = leftBeside(promised, 'bytes', left ?? Infinity, isForInvitation === true ? undefined : by);
+    const allowance = this.#limits.allowance(by, taken);
+    const least = Math.min(quota, allowance.accountBytes ?? Infinity);
     return { ...allowance, accountBytes: least === Infinity ? undefined : least };
   }
 

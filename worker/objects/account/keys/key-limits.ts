@@ -1,7 +1,8 @@
 /** The limits of API keys, and what counts for them. */
 import { err, type Failure } from '../../result.ts';
-import { all, exists, insert, list } from '../../sql.ts';
+import { all, exists, insert } from '../../sql.ts';
 import { ofInvitation } from './invitation.ts';
+import { leftBeside, type Promised } from './promised.ts';
 import type { Reserved } from './reserved.ts';
 
 /**
@@ -30,12 +31,17 @@ const noFile = -1;
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
 
 /**
- * A key and those that it descends from: what it stores counts for all of them, so that no key
- * exceeds its limits by others.
+ * What counts for a new file, or for a new invitation: what unfinished uploads have announced, and
+ * what invitations were promised.
  */
-const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key
-  JOIN line ON api_key.id = line.id
-  WHERE created_by IS NOT NULL)`;
+export type Taken = { reserved: readonly Reserved[]; promised: readonly Promised[]; isForInvitation?: boolean };
+
+/**
+ * Keys, a list in JSON, and those that they descend from: what a key stores counts for all of them,
+ * so that no key exceeds its limits by others.
+ */
+const line = `WITH RECURSIVE line(key, id) AS (SELECT value, value FROM json_each(?1)
+  UNION SELECT line.key, created_by FROM api_key JOIN line ON api_key.id = line.id WHERE created_by IS NOT NULL)`;
 
 /** The limits in a key's row; undefined for a key without any. */
 export function limitsOf(row: LimitColumns): Limits | undefined {
@@ -55,6 +61,32 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
       return err('forbidden', `the new key would exceed the limit of yours: limits.${name} is ${most}`);
   }
   return undefined;
+}
+
+/**
+ * Checks that there is as much left as a new invitation is promised.
+ * @param allowance of its issuer, for an invitation
+ * @param seesUsage whether the issuer is told what the account uses
+ * @returns `quota_exceeded`
+ */
+export function exceedsPromise(
+  { files = Infinity, bytes = Infinity, accountBytes = Infinity }: Allowance,
+  promised: Limits = {},
+  seesUsage: boolean,
+): Failure | undefined {
+  const { files: ofFiles = 0, bytes: ofBytes = 0 } = promised;
+  if (ofFiles > files) return cannotPromise(`limits.files is ${ofFiles}, and the limits of your key leave ${files}`);
+  if (ofBytes > bytes) return cannotPromise(`limits.bytes is ${ofBytes}, and the limits of your key leave ${bytes}`);
+  const left = seesUsage ? `${Math.max(0, accountBytes)}` : 'less';
+  if (ofBytes > accountBytes)
+    return cannotPromise(`limits.bytes is ${ofBytes}, and the quota of the account leaves ${left}`);
+  return undefined;
+}
+
+function cannotPromise(detail: string): Failure {
+  const hint =
+    'set lower limits, revoke an invitation, delete files, or ask the operator of the service for a higher quota';
+  return { ...err('quota_exceeded', `an invitation is promised its limits: ${detail}`), hint };
 }
 
 /**
@@ -78,7 +110,8 @@ export function exceedsAllowance(
   return undefined;
 }
 
-const overQuota = 'delete files, or ask the operator of the service for a higher quota';
+const overQuota =
+  'delete files, revoke invitations, whose limits are set aside, or ask the operator of the service for a higher quota';
 
 function full(detail: string): Failure {
   return { ...err('quota_exceeded', detail), hint: 'delete what it stored before, or use a key with higher limits' };
@@ -105,25 +138,29 @@ export class KeyLimits {
   }
 
   /**
-   * Returns what a key may still store besides what is reserved, by its own limits and those of its
-   * ancestors.
+   * Returns what a key may still store besides what is taken, by its own limits and those of its
+   * ancestors. Without a number for a guest where other guests count in it.
    */
-  allowance(id: string, reserved: readonly Reserved[]): Allowance {
+  allowance(id: string, taken: Taken): Allowance {
     const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
       this.#sql,
       `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
-       FROM key_limit WHERE key_id IN line`,
-      id,
+       FROM key_limit WHERE key_id IN (SELECT id FROM line)`,
+      JSON.stringify([id]),
     );
-    const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
+    const lines = limits.length === 0 ? undefined : this.#linesOf([...taken.reserved, ...taken.promised]);
     const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
     const isGuest = exists(this.#sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
+    const by = taken.isForInvitation === true ? undefined : id;
     for (const limit of limits) {
-      const counted = reserved.filter(({ apiKey }) => lines?.get(apiKey)?.has(limit.key_id) === true);
-      const files = (limit.files ?? Infinity) - counted.length;
-      const bytes = (limit.bytes ?? Infinity) - counted.reduce((sum, each) => sum + each.bytes, 0);
+      const counts = ({ apiKey }: { apiKey: string }): boolean => lines?.get(apiKey)?.has(limit.key_id) === true;
+      const counted = taken.reserved.filter(counts);
+      // An invitation's own limits are what it was promised.
+      const promised = taken.promised.filter((each) => counts(each) && each.apiKey !== limit.key_id);
+      const files = leftBeside(promised, 'files', (limit.files ?? Infinity) - counted.length, by);
+      const reserved = counted.reduce((sum, each) => sum + each.bytes, 0);
+      const bytes = leftBeside(promised, 'bytes', (limit.bytes ?? Infinity) - reserved, by);
       if (isGuest && limit.key_id !== id) {
-        // No number of these is for a guest: other guests count in it.
         const most = files < 1 ? noFile : Math.min(bytes, limit.file ?? Infinity);
         allowance.accountBytes = Math.min(allowance.accountBytes, most);
         continue;
@@ -143,9 +180,11 @@ export class KeyLimits {
   }
 
   /** Finds the keys for which counts what each of these keys stores. */
-  #linesOf(reserved: readonly Reserved[]): Map<string, ReadonlySet<string>> {
-    const keys = [...new Set(reserved.map(({ apiKey }) => apiKey))];
-    return new Map(keys.map((key) => [key, new Set(list<string>(this.#sql, `${line} SELECT id FROM line`, key))]));
+  #linesOf(of: readonly { apiKey: string }[]): Map<string, ReadonlySet<string>> {
+    const keys = JSON.stringify([...new Set(of.map(({ apiKey }) => apiKey))]);
+    const rows = all<{ key: string; id: string }>(this.#sql, `${line} SELECT key, id FROM line`, keys);
+    const lines = Map.groupBy(rows, ({ key }) => key);
+    return new Map([...lines].map(([key, found]) => [key, new Set(found.map(({ id }) => id))]));
   }
 
   /**
@@ -154,8 +193,8 @@ export class KeyLimits {
    */
   count(id: string, sign: 1 | -1, bytes: number): void {
     this.#sql.exec(
-      `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN line`,
-      id,
+      `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN (SELECT id FROM line)`,
+      JSON.stringify([id]),
       sign,
       sign * bytes,
     );
