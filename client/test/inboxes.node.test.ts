@@ -243,6 +243,21 @@ describe('what was stored for a delivery', () => {
     expect((await connection.inbox.list()).deliveries).toHaveLength(1);
   });
 
+  test('is left at once by who leaves while the service is asked to take the parcel later', async () => {
+    const { link } = await create();
+    const controller = new AbortController();
+    let asked = 0;
+    const busy: Fetch = async (url, init) => {
+      if (!url.search.includes('names=')) return fetch(url, init);
+      asked += 1;
+      setTimeout(() => controller.abort(left), 100);
+      return Response.json({ code: 'overloaded' }, { status: 503, headers: { 'Retry-After': '200' } });
+    };
+    await expect(handOver(link, itemOf(files, 0), { fetch: busy, signal: controller.signal })).rejects.toBe(left);
+    expect(asked).toBe(1);
+    expect((await connection.inbox.list()).deliveries).toEqual([]);
+  });
+
   test('is stored as before where the service knows nothing of it', async () => {
     const { link } = await create();
     const older: Fetch = async (url, init) => {
