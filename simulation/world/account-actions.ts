@@ -20,7 +20,7 @@ export async function openAccount(world: ActingWorld, account: number): Promise<
 
 /** The operator closes an account, asks until it is done, and makes another one. */
 export async function close(actor: Actor): Promise<void> {
-  const { accounts, model, keys } = actor.world;
+  const { accounts, model } = actor.world;
   const account = accounts[actor.step.by];
   if (account === undefined || account.isClosing) return;
   account.isClosing = true;
@@ -30,7 +30,8 @@ export async function close(actor: Actor): Promise<void> {
     if (status !== 200 && status !== 404) await actor.pause(hourMs);
   }
   done(actor.now);
-  for (const key of keys.values()) if (key.account === actor.step.by) key.revokedBy = actor.now;
+  for (const key of model.keys.values())
+    if (key.account === actor.step.by) key.endsBy = Math.min(key.endsBy, actor.now);
   await openAccount(actor.world, actor.step.by);
 }
 
@@ -53,13 +54,19 @@ export async function makeKey(actor: Actor, { kind, files, bytes, days }: Doing<
     limits: { files, ...(isInvitation && { bytes }) },
     ...(isInvitation && { expiresAt: new Date(end) }),
   };
-  const told = await actor.ask('POST', '/v1/keys', { json, apiKey });
-  if (told.status !== 201) return;
-  const made = jsonOf<{ apiKey: string; key: { id: string } }>(told.answer);
   const { id: step, by: account } = actor.step;
-  model.limits.set(step, { files, bytes: isInvitation ? bytes : Infinity });
-  const key = { id: made.key.id, apiKey: made.apiKey, account, isInvitation };
-  keys.set(step, { ...key, endsFrom: isInvitation ? end : Infinity, revokedBy: Infinity });
+  const ends = { madeBy: Infinity, endsFrom: isInvitation ? end : Infinity, endsBy: isInvitation ? end : Infinity };
+  const limits = { files, bytes: isInvitation ? bytes : Infinity };
+  const terms = { account, isInvitation, ...limits, askedAt: actor.now, ...ends };
+  model.keys.set(step, terms);
+  const told = await actor.ask('POST', '/v1/keys', { json, apiKey });
+  if (told.status !== 201) {
+    if (told.isCertain) model.keys.delete(step);
+    return;
+  }
+  terms.madeBy = actor.now;
+  const { apiKey: made, key } = jsonOf<{ apiKey: string; key: { id: string } }>(told.answer);
+  keys.set(step, Object.assign(terms, { id: key.id, apiKey: made }));
 }
 
 /** Revokes an API key, with what ends with it. */
@@ -74,7 +81,7 @@ export async function revokeKey(actor: Actor, { of }: Doing<'revokeKey'>): Promi
   const { apiKey = '' } = accounts[actor.step.by] ?? {};
   const told = await actor.ask('DELETE', `/v1/keys/${key.id}`, { isRepeatable: true, apiKey });
   if (told.status !== 200) return;
-  key.revokedBy = Math.min(key.revokedBy, actor.now);
+  key.endsBy = Math.min(key.endsBy, actor.now);
   for (const file of files) file.goneBy = Math.min(file.goneBy, actor.now);
 }
 
@@ -95,7 +102,7 @@ export async function rotate(actor: Actor): Promise<void> {
     if (unreadable !== undefined) throw new Violation(`a rotation cannot read ${unreadable[0]}`);
     // One that runs already may be older than a key.
     if (told.status === 200 && rotation === undefined)
-      for (const key of others) key.revokedBy = Math.min(key.revokedBy, actor.now);
+      for (const key of others) key.endsBy = Math.min(key.endsBy, actor.now);
     if (done === true || (told.isCertain && told.status !== 200)) return;
     await actor.pause(30_000);
   }

@@ -2,6 +2,7 @@
 import { ask, type Told } from './asking.ts';
 import type { Coverage } from './coverage.ts';
 import { Violation, type Model, type ModelFile } from './model.ts';
+import type { KeyTerms } from './promises.ts';
 import type { Action, Step } from './plan.ts';
 import { adminToken, type SimulatedService } from './simulated-service.ts';
 
@@ -22,15 +23,8 @@ export type ActingWorld = {
 /** An account. `isClosing`: a step is about to replace it by another one. */
 type SimulatedAccount = { id: string; apiKey: string; isClosing: boolean };
 
-/** An API key that a step has made. From `endsFrom` on it may have ended. */
-type SimulatedKey = {
-  id: string;
-  apiKey: string;
-  account: number;
-  isInvitation: boolean;
-  endsFrom: number;
-  revokedBy: number;
-};
+/** An API key that a step has made. */
+type SimulatedKey = KeyTerms & { id: string; apiKey: string };
 
 export type ActionStep = Extract<Step, { does: Action }>;
 
@@ -111,7 +105,7 @@ export class Actor {
     const tries = told.attempts === 1 ? '' : `, ${told.attempts} attempts`;
     tell(`step ${this.step.id}: ${method} ${path.slice(0, 60)}: ${said} (${Math.round(this.now - from)} ms${tries})`);
     const isAccepted = told.status >= 200 && told.status < 300 && request.apiKey === this.key?.apiKey;
-    if (isAccepted && this.key.revokedBy < from) throw new Violation('a revoked key was accepted');
+    if (isAccepted && this.key.endsBy < from) throw new Violation('a key that has ended was accepted');
     if (isAccepted && this.key.isInvitation && path.startsWith('/v1/storage/') && method !== 'POST')
       throw new Violation(`a guest is answered ${method} ${path}`);
     return told;

@@ -5,6 +5,7 @@
  */
 import { Denials } from './denials.ts';
 import { contentOf, type Mode } from './plan.ts';
+import { lasts, type KeyTerms } from './promises.ts';
 import { Quotas } from './quotas.ts';
 
 /** Something that was seen and must not be. */
@@ -81,13 +82,11 @@ export type ListedFile = {
 export type Outcome = { status: number; code: string | undefined };
 
 export class Model {
-  /** Settings by the operator. */
   readonly quotas = new Quotas();
   readonly denials = new Denials();
   readonly files: ModelFile[] = [];
   readonly shares: ModelShare[] = [];
-  /** What the key of a step may store. */
-  readonly limits = new Map<number, { files: number; bytes: number }>();
+  readonly keys = new Map<number, KeyTerms>();
 
   file(step: number): ModelFile | undefined {
     return this.files.find((each) => each.step === step);
@@ -147,7 +146,7 @@ export class Model {
   ): void {
     if (!this.quotas.rests(account, told.quota, now))
       fail(`account ${account} has a quota of ${told.quota}, which nobody has set`);
-    const bytes = files.reduce((sum, each) => sum + storedBytes(each), 0);
+    const bytes = bytesOf(files);
     if (told.bytes !== bytes) fail(`account ${account} counts ${told.bytes} bytes, and has ${bytes}`);
   }
 
@@ -315,32 +314,50 @@ export class Model {
     };
   }
 
+  /** The other files of an account that certainly count while one is stored, or may. */
+  #others(file: ModelFile, isCertain: boolean, now: number): ModelFile[] {
+    const { account, begunAt } = file;
+    const counts = (each: ModelFile) => (isCertain ? mustExist(each, begunAt, now) : mayCount(each, begunAt));
+    return this.files.filter((each) => each.account === account && each !== file && counts(each));
+  }
+
+  /** Their bytes, with what invitations are promised, but not the one that stores this file. */
+  #bytesBeside(file: ModelFile, isCertain: boolean, now: number): number {
+    const isPromised = (key: KeyTerms | undefined): boolean =>
+      key?.isInvitation === true && key.account === file.account && lasts(key, isCertain, file.begunAt, now);
+    const invited = [...this.keys].filter(([step, key]) => step !== file.key && isPromised(key));
+    const others = this.#others(file, isCertain, now).filter(({ key }) => !invited.some(([step]) => step === key));
+    return bytesOf(others) + invited.reduce((sum, [, { bytes }]) => sum + bytes, 0);
+  }
+
   /** Checks that what an account stores fits its quota whenever something is stored. */
   #mustFit(file: ModelFile, now: number): void {
     const quota = Math.max(...this.quotas.possible(file.account, file.begunAt));
-    const others = this.files.filter(
-      (each) => each.account === file.account && each !== file && mustExist(each, file.begunAt, now),
-    );
-    const bytes = [file, ...others].reduce((sum, each) => sum + storedBytes(each), 0);
+    const others = this.#others(file, true, now);
+    const bytes = bytesOf([file, ...others]);
     // Where a quota was lowered, a file without bytes still fits.
     if (bytes > quota && file.bytes.length > 0)
       fail(`${bytes} bytes are stored with a quota of ${quota} (step ${file.step})`);
     const ofKey = [file, ...others.filter(({ key }) => key !== undefined && key === file.key)];
-    const keyBytes = ofKey.reduce((sum, each) => sum + storedBytes(each), 0);
-    const limit = this.limits.get(file.key ?? 0) ?? { files: Infinity, bytes: Infinity };
-    if (ofKey.length > limit.files || keyBytes > limit.bytes)
-      fail(`a key has stored ${ofKey.length} files, ${keyBytes} bytes (step ${file.step})`);
+    const { files, bytes: keyBytes } = this.keys.get(file.key ?? 0) ?? { files: Infinity, bytes: Infinity };
+    if (ofKey.length > files || bytesOf(ofKey) > keyBytes)
+      fail(`a key has stored ${ofKey.length} files, ${bytesOf(ofKey)} bytes (step ${file.step})`);
+    const all = bytesOf([file]) + this.#bytesBeside(file, true, now);
+    if (all > quota && this.quotas.isSame(file.account)) fail(`step ${file.step} stores what invitations are promised`);
   }
 
   /** Only what may be full refuses. */
   #mustBeFull(file: ModelFile, now: number): void {
-    // The limits of keys have models of their own.
-    if (file.key !== undefined) return;
-    const quota = Math.min(...this.quotas.possible(file.account, file.begunAt));
-    const others = this.files.filter(
-      (each) => each !== file && each.account === file.account && mayCount(each, file.begunAt),
-    );
-    const bytes = [file, ...others].reduce((sum, each) => sum + storedBytes(each), 0);
+    const key = this.keys.get(file.key ?? 0);
+    // The limits of other keys have models of their own.
+    if (key?.isInvitation === false) return;
+    const others = this.#others(file, false, now);
+    const own = [file, ...others.filter((each) => each.key === file.key)];
+    if (key !== undefined && (own.length > key.files || bytesOf(own) > key.bytes)) return;
+    // A guest is refused what was promised only where another quota leaves less.
+    const isKept = key && this.quotas.isSame(file.account);
+    const quota = isKept ? Infinity : Math.min(...this.quotas.possible(file.account, file.begunAt));
+    const bytes = bytesOf([file]) + (key ? bytesOf(others) : this.#bytesBeside(file, false, now));
     if (bytes <= quota) fail(`step ${file.step} is refused: at most ${bytes} of ${quota} bytes (until ${now})`);
   }
 }
@@ -352,6 +369,8 @@ const sealed = { before: 76, chunk: 16_384, tag: 16 };
 function storedBytes({ mode, bytes: { length } }: ModelFile): number {
   return mode === 'plain' ? length : length + sealed.before + sealed.tag * (1 + Math.floor(length / sealed.chunk));
 }
+
+const bytesOf = (files: readonly ModelFile[]): number => files.reduce((sum, file) => sum + storedBytes(file), 0);
 
 type Lifetime = Pick<ModelFile, 'ends' | 'storedBy' | 'goneFrom' | 'goneBy'>;
 

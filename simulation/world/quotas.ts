@@ -6,10 +6,12 @@ type Quota = { from: number; done: number; until: number; value: number };
 /** The quotas of accounts. */
 export class Quotas {
   readonly #all = new Map<number, Quota[]>();
+  readonly #openedAt = new Map<number, number>();
 
   /** An account is made; one of the same number is closed by then. */
   opened(account: number, quota: number | null, now: number): void {
     for (const each of this.#all.get(account) ?? []) each.until = Math.min(each.until, now);
+    this.#openedAt.set(account, now);
     this.set(account, quota, now)(now);
   }
 
@@ -30,6 +32,11 @@ export class Quotas {
   /** The quotas of an account that may have held since a time. */
   possible(account: number, since: number): number[] {
     return (this.#all.get(account) ?? []).filter(({ until }) => until > since).map(({ value }) => value);
+  }
+
+  /** Tells whether an account has the quota that it was made with. */
+  isSame(account: number): boolean {
+    return this.possible(account, this.#openedAt.get(account) ?? 0).length === 1;
   }
 
   /** Takes the quota that an account tells when everything rests. @returns whether it may be so */
