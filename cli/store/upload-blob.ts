@@ -192,7 +192,7 @@ class SpooledUpload {
 
   async #encryptIntoSpool(): Promise<void> {
     const { context, encrypt, service, keyId, source } = this.#options;
-    const { output, now } = context;
+    const { output, now, signal } = context;
     const container = await encrypt();
     const { fileKey } = container;
     const sealedKey = fileKey === undefined ? undefined : await (await this.#keySeal()).seal(fileKey);
@@ -207,7 +207,10 @@ class SpooledUpload {
       sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
       startedAt: new Date(now()).toISOString(),
     };
-    await this.#spool.fill(container, about, progress.add);
+    await this.#spool.fill(container, about, (bytes) => {
+      signal.throwIfAborted();
+      progress.add(bytes);
+    });
     progress.done();
   }
 

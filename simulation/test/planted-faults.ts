@@ -82,8 +82,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a receipt says that bytes are gone before they are',
     file: 'worker/objects/pin/pin-removals.ts',
-    from: `status: 'scheduled',\n          attempts: 0,`,
-    to: `status: 'unpinned',\n          attempts: 0,`,
+    from: `status: 'scheduled', attempts: 0, until }`,
+    to: `status: 'unpinned', attempts: 0, until }`,
     seed: 'receipt-while-a-backend-refuses.json',
     found: /the receipt of step/,
     ordinary: 'worker/test/files/receipts.node.test.ts',

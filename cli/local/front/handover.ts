@@ -102,7 +102,8 @@ export async function handOver(request: IncomingMessage, upstream: ClientRequest
     const { cid, bytes, head } = await receive(counted());
     report = { cid, bytes, head: Buffer.from(head).toString('hex') };
   } catch (error) {
-    if (isAnswered || request.destroyed || upstream.destroyed) {
+    // A request of which all has come is destroyed, too.
+    if (isAnswered || request.socket.destroyed || upstream.destroyed) {
       upstream.destroy();
       return;
     }

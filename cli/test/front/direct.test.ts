@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
-import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { createServer, request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { buffer, json } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { cidBuilder, fileFromCar } from '../../../shared/ipfs/index.ts';
+import { handOver, type Direct } from '../../local/front/handover.ts';
+import { RpcError } from '../../local/node/rpc.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { api, ask as askApi, here, remove, startHere, type RunningHere } from '../local/harness.ts';
@@ -247,4 +249,27 @@ test('a runtime that is killed while bytes arrive stores nothing, and the next u
   sent.destroy();
   await expect.poll(async () => (await store(bytes).catch(() => undefined))?.status).toBe(201);
   expect(await idsOf(await cidOf(bytes))).toHaveLength(1);
+});
+
+test('an upload that fails after its last byte is reported as failed, with the reason', async () => {
+  const full = {
+    async receive(pieces: AsyncIterable<Uint8Array>): Promise<never> {
+      for await (const piece of pieces) expect(piece.length).toBeGreaterThan(0);
+      throw new RpcError('no space left on device');
+    },
+  } as unknown as Direct;
+  const runtime = createServer((asked, response) => void buffer(asked).then((report) => response.end(report)));
+  const front = createServer((asked, response) => {
+    const { port } = present(runtime.address()) as { port: number };
+    const upstream = request({ port, method: 'POST', headers: { 'transfer-encoding': 'chunked' } });
+    upstream.on('error', () => response.destroy()).on('response', (answer) => answer.pipe(response));
+    void handOver(asked, upstream, full);
+  });
+  for (const server of [runtime, front]) {
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    onTestFinished(() => void server.close());
+  }
+  const { port } = present(front.address()) as { port: number };
+  const sent = await fetch(`http://127.0.0.1:${port}`, { method: 'POST', body: large() });
+  expect(await sent.json()).toEqual({ failed: expect.stringContaining('no space left on device') as string });
 });
