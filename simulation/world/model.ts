@@ -269,23 +269,13 @@ export class Model {
       if (file.fileId !== undefined && file.fileId !== fileId) fail(`the file of step ${file.step} has another ID`);
       const { note = '' } = metadata ?? {};
       if (!file.notes.includes(note)) fail(`the file of step ${file.step} has the note ${note}`);
-      if (
-        file.mode === 'plain' &&
-        !Buffer.from(details ?? '', 'base64')
-          .toString()
-          .endsWith(note)
-      )
+      const told = Buffer.from(details ?? '', 'base64').toString();
+      if (file.mode === 'plain' && !told.endsWith(note))
         fail(`the file of step ${file.step} has other details than ${note}`);
       seen.add(file);
       const goneFrom = file.isOfGuest ? now : Infinity;
-      Object.assign(file, {
-        fileId,
-        cid,
-        storedBy: Math.min(now, file.storedBy),
-        goneFrom,
-        ends: [end],
-        notes: [note],
-      });
+      const storedBy = Math.min(now, file.storedBy);
+      Object.assign(file, { fileId, cid, storedBy, goneFrom, ends: [end], notes: [note] });
     }
     for (const file of this.files.filter((each) => each.account === account)) {
       file.reservesUntil = Math.min(file.reservesUntil, now);
