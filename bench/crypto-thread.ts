@@ -3,7 +3,7 @@ import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from '
 import { parentPort, workerData } from 'node:worker_threads';
 import { Decrypter, Encrypter } from 'age-encryption';
 import * as openpgp from 'openpgp';
-import { nodeBackend } from '../cli/keys/node-backend.ts';
+import { nodeProvider } from '../cli/keys/node-provider.ts';
 import {
   encrypt,
   generateKeyPair,
@@ -37,7 +37,7 @@ port.on('message', () => {
 async function prepare(): Promise<() => Promise<void>> {
   if (name === 'aes-256-gcm' || name === 'chacha20-poly1305')
     return async () => cipherAlone(name, chunkBytes, direction);
-  const pair = await generateKeyPair(nodeBackend);
+  const pair = await generateKeyPair(nodeProvider);
   const contestant = name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : ours(name, pair);
   if (direction === 'encrypt') return async () => readToEnd(await contestant.encrypt(source(totalMebibytes)));
   const container = await collect(await contestant.encrypt(source(heldMebibytes)));
@@ -79,9 +79,10 @@ async function repeated(decrypt: () => Promise<void>): Promise<void> {
 function ours(format: Format, pair: { recipient: string; privatePem: string }) {
   return {
     encrypt: async (plaintext: ReadableStream<Uint8Array>) =>
-      (await encrypt(plaintext, { format, recipients: parseRecipients(pair.recipient), backend: nodeBackend })).stream,
+      (await encrypt(plaintext, { format, recipients: parseRecipients(pair.recipient), provider: nodeProvider }))
+        .stream,
     async decrypt(container: ReadableStream<Uint8Array>) {
-      const opened = await open(container, { backend: nodeBackend });
+      const opened = await open(container, { provider: nodeProvider });
       if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
       await readToEnd(await opened.decrypt(parseIdentities(pair.privatePem)));
     },

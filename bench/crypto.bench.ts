@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { Worker } from 'node:worker_threads';
 import { interleave, type Bench, type Figure, type Sample, figureOf, peer, MiB } from './figure.ts';
 import { bundle } from '../cli/local/code/bundle.ts';
-import { nodeBackend } from '../cli/keys/node-backend.ts';
+import { nodeProvider } from '../cli/keys/node-provider.ts';
 import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
 import { launchChromium } from '../testkit/browsers/chromium.ts';
@@ -110,7 +110,7 @@ async function* passwords(): AsyncGenerator<Figure> {
     const timer = setInterval(measure, 5);
     const begun = performance.now();
     try {
-      await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), sealpinV1, nodeBackend);
+      await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), sealpinV1, nodeProvider);
     } finally {
       clearInterval(timer);
     }

@@ -3,8 +3,8 @@ import {
   openAt,
   openAtWithFileKey,
   passwordIdentity,
-  webBackend,
-  type Backend,
+  webProvider,
+  type CryptoProvider,
   type Identity,
   type OpenedAt,
   type RandomAccess,
@@ -158,10 +158,10 @@ export async function openShare(
     /** Finds private keys, once the record turns out to need one. */
     readonly identities: () => readonly Identity[] | Promise<readonly Identity[]>;
     readonly signal: AbortSignal | undefined;
-    readonly backend?: Backend | undefined;
+    readonly provider?: CryptoProvider | undefined;
   },
 ): Promise<Parcel> {
-  const { signal = new AbortController().signal, backend = webBackend } = o;
+  const { signal = new AbortController().signal, provider = webProvider } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
   if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
   if (!isNeeded && typeof o.password === 'string')
@@ -181,7 +181,7 @@ export async function openShare(
         password,
         identities: o.identities,
         place: { service: http.url, id },
-        backend,
+        provider,
       });
     } catch (error) {
       const isWrong = isSealpinError(error, 'decrypt_failed') && error.reason === 'wrong_password';

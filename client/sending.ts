@@ -2,8 +2,8 @@
 import {
   detachedPayloadBytes,
   encryptPayload,
-  webBackend,
-  type Backend,
+  webProvider,
+  type CryptoProvider,
   type ParcelSigner,
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
@@ -99,10 +99,10 @@ export async function sealAndStore(
     store: StorePayload;
     remove: (fileId: string) => Promise<unknown>;
     admit?: (draft: Draft) => Promise<void>;
-    backend?: Backend;
+    provider?: CryptoProvider;
   },
 ): Promise<StoredParcel> {
-  const { note, from, signal, onProgress, backend = webBackend } = o;
+  const { note, from, signal, onProgress, provider = webProvider } = o;
   const all = [files].flat().map(outgoingFile);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
   const words = { note, from };
@@ -120,7 +120,7 @@ export async function sealAndStore(
     for (const { name, type, stream, size: announced } of opened) {
       signal?.throwIfAborted();
       const plaintext = countedStream(abortable(stream, signal), announced);
-      const { payload, fileKey } = await encryptPayload(plaintext.stream, { backend });
+      const { payload, fileKey } = await encryptPayload(plaintext.stream, { provider });
       const { fileId, cid } = await o.store(payload, {
         bytes: announced === undefined ? undefined : detachedPayloadBytes(announced),
         signal,

@@ -11,7 +11,7 @@ import {
 } from '../shared/api.ts';
 import {
   passwordRecipient,
-  type Backend,
+  type CryptoProvider,
   type ParcelSigner,
   type PasswordKdf,
   type Recipient,
@@ -43,7 +43,7 @@ export type Shared = { readonly link: string; readonly share: Share };
 export type Sealing = {
   readonly recipients: readonly Recipient[];
   readonly kdf?: PasswordKdf;
-  readonly backend?: Backend;
+  readonly provider?: CryptoProvider;
   /** Signs the parcel, for this share and these recipients. */
   readonly signer?: ParcelSigner | undefined;
 };

@@ -8,7 +8,7 @@ import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts'
 import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { readPrivateText } from '../keys/key-files.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import type { About, Layout } from './layout.ts';
 
 /** A key file has less. */
@@ -36,7 +36,7 @@ export async function checkKey(
   const bytes = await otherwise(reading, 'file_not_found', undefined);
   if (bytes === undefined) return undefined;
   const digest = digestOf(bytes);
-  const opened = await open(new Blob([bytes.slice()]).stream(), { backend: nodeBackend }).catch((error: unknown) => {
+  const opened = await open(new Blob([bytes.slice()]).stream(), { provider: nodeProvider }).catch((error: unknown) => {
     throw unusable('is damaged', error);
   });
   if (!('opens' in opened) || opened.opens !== 'password') throw unusable('is not a key with a password on it');

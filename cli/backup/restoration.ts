@@ -9,7 +9,7 @@ import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
 import { writeFailure } from '../errno.ts';
 import { makeDirectories } from '../io/paths.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { authorizedService, requireScopes } from '../remote/client.ts';
 import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/pages.ts';
@@ -164,7 +164,7 @@ async function restoreFile(entry: BackupEntry, run: Restoring): Promise<void> {
     }
     const { fileKey, file } = await openSealedHeader(entry, run.identities);
     const blob = await openFile(entry.cid, sources, optionsOf(context));
-    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, provider: nodeProvider });
     await finishFile(entry, await storeEncrypted(opened, file.filename ?? entry.fileId, target, sending), file, run);
   } finally {
     await car.close();

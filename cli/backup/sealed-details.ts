@@ -12,14 +12,14 @@ import {
   type Recipient,
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { Details, type BackupEntry } from './layout.ts';
 import { streamOf } from '../io/byte-stream.ts';
 
 /** Seals details to the key of the account. @returns a container in base64 */
 export async function sealDetails(details: Details, recipient: Recipient): Promise<string> {
   const plaintext = streamOf(new TextEncoder().encode(JSON.stringify(details)));
-  const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients: [recipient], backend: nodeBackend });
+  const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients: [recipient], provider: nodeProvider });
   return Buffer.from(await new Response(stream).arrayBuffer()).toString('base64');
 }
 
@@ -28,7 +28,7 @@ export async function sealDetails(details: Details, recipient: Recipient): Promi
  * @throws decrypt_failed for another key; container_invalid and the like
  */
 export async function openDetails({ fileId, sealed }: BackupEntry, identities: readonly Identity[]): Promise<Details> {
-  const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { backend: nodeBackend });
+  const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { provider: nodeProvider });
   if (!('decrypt' in opened)) throw damaged(fileId);
   const plaintext = await new Response(await opened.decrypt(identities)).text();
   try {
@@ -48,7 +48,7 @@ export async function openSealedHeader(
 ): Promise<{ readonly fileKey: Uint8Array; readonly file: FileInfo }> {
   if (header === undefined) throw damaged(fileId);
   const container = streamOf(Buffer.from(header, 'base64'));
-  return openContainerHeader(container, { fileId, identities, backend: nodeBackend });
+  return openContainerHeader(container, { fileId, identities, provider: nodeProvider });
 }
 
 function damaged(fileId: string, cause?: unknown): SealpinError {

@@ -6,7 +6,7 @@ import { openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { authorizedService, api } from '../remote/client.ts';
 import { describeFile, type FileDescription } from '../fetch/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
@@ -115,7 +115,7 @@ async function copyFile(
   if (mode === 'plain') return { ...(await storeCopy(cid, await sourcesOf(context), target, sending)), about: file };
   const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, context.signal);
   return withBlob(cid, context, async (blob) => {
-    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, provider: nodeProvider });
     const { filename, ...rest } = info;
     const copied = await storeEncrypted(opened, filename ?? fileId, target, sending);
     return { ...copied, about: { ...rest, expiresAt } };

@@ -2,7 +2,7 @@ import { fileKeyIdentity, type Recipient, passwordRecipient, rewrap } from '../.
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { newPassword, refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
 import { readTo, toFlag } from '../flags/to-flag.ts';
 import { api, authorizedService } from '../remote/client.ts';
@@ -53,7 +53,7 @@ export const command = defineCommand({
     try {
       refuseLarge(download.size, requestBytes);
       const identities = [fileKeyIdentity(fileKey)];
-      const stream = await rewrap(download.stream, { identities, recipients, mix: args.mix, backend: nodeBackend });
+      const stream = await rewrap(download.stream, { identities, recipients, mix: args.mix, provider: nodeProvider });
       const progress = output.progress('storing', download.size);
       const onBytes = (bytes: number): void => progress.add(bytes);
       const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });

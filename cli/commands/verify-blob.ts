@@ -4,7 +4,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, valueFlag, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { authorizedService, api } from '../remote/client.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
@@ -97,10 +97,10 @@ async function plaintextOf(
   { id, fileKey, args }: OpeningArgs,
   context: Context,
 ): Promise<ReadableStream<Uint8Array>> {
-  if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, backend: nodeBackend });
+  if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, provider: nodeProvider });
   const source = { file: args['password-file'] };
   const password = await givenPassword(source, context);
-  const opened = await open(stored, { backend: nodeBackend });
+  const opened = await open(stored, { provider: nodeProvider });
   if (opened.kind === 'plain')
     throw new SealpinError('not_encrypted', 'it is not encrypted: there is nothing to open', {
       hint: 'without --open and a key, its blocks alone are verified',

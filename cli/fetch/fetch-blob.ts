@@ -18,7 +18,7 @@ import {
 } from '../../shared/ipfs/index.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Context } from '../context.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { headerOf, sendRequest } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
 import { noService } from '../remote/client.ts';
@@ -147,7 +147,7 @@ export function readFailure(error: unknown): unknown {
  * longer.
  */
 export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
-  return { signal, digest: nodeBackend.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
+  return { signal, digest: nodeProvider.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
 }
 
 /**

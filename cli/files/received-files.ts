@@ -16,7 +16,7 @@ import { writeFailure } from '../errno.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { freePath, safeName } from '../io/safe-name.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { askPassword, maxTries } from '../keys/passwords.ts';
 import { readFailure } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
@@ -95,7 +95,7 @@ export async function openLink(
     },
     identities: () => identities ?? readIdentities(undefined, undefined, context),
     signal,
-    backend: nodeBackend,
+    provider: nodeProvider,
   });
   derivation.done();
   if (given !== undefined && !isNeeded) output.note('the link has no password: the one that you gave was not needed');
@@ -209,7 +209,7 @@ export async function receiveFile(
   try {
     if (file.size !== undefined) await destination.room(file.size);
     download = await openDownload(file.cid, { ...context, service });
-    const plaintext = await openWithFileKey(download.stream, { fileKey: file.fileKey, backend: nodeBackend });
+    const plaintext = await openWithFileKey(download.stream, { fileKey: file.fileKey, provider: nodeProvider });
     // Of an archive, what is written is less than what is read.
     let read = 0;
     const counted = placing.extract

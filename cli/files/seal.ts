@@ -20,7 +20,7 @@ import type { Context } from '../context.ts';
 import { type FilterValues, readFilter, refuseIdleFilter } from '../folder/filter.ts';
 import { readContacts } from '../keys/contacts.ts';
 import { readRecipients } from '../keys/key-files.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { noteOneKey } from '../keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
 import { parseName } from '../io/safe-name.ts';
@@ -246,7 +246,7 @@ async function seal(
     ? context.output.progress('deriving the key from the password')
     : undefined;
   // Pieces of one leaf of the CID, which the hashing takes without copying them together.
-  const container = await encrypt(stream, { format, recipients, mix, pieceBytes: leafBytes, backend: nodeBackend });
+  const container = await encrypt(stream, { format, recipients, mix, pieceBytes: leafBytes, provider: nodeProvider });
   derivation?.done();
   const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : container.size(plain));
   return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };

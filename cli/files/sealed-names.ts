@@ -11,7 +11,7 @@ import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { countText } from '../terminal/size.ts';
@@ -46,7 +46,7 @@ export async function keepStored(
   if (name === undefined || unnamed || !(await isThere(publicKey))) return;
   try {
     const recipients = await readRecipients([publicKey], context);
-    const details = await sealFileDetails({ cid: file.cid, name, modified }, { recipients, backend: nodeBackend });
+    const details = await sealFileDetails({ cid: file.cid, name, modified }, { recipients, provider: nodeProvider });
     await api(service, context).setDetails(file.fileId, Buffer.from(details).toString('base64'));
   } catch (error) {
     if (!isSealpinError(error)) throw error;
@@ -72,7 +72,7 @@ export async function openDetails(
   for (const { fileId, cid, details } of identities === undefined ? [] : sealed) {
     try {
       const bytes = Buffer.from(details, 'base64');
-      found.set(fileId, await openFileDetails(bytes, { cid, identities: identities ?? [], backend: nodeBackend }));
+      found.set(fileId, await openFileDetails(bytes, { cid, identities: identities ?? [], provider: nodeProvider }));
     } catch (error) {
       if (!isSealpinError(error)) throw error;
       if (error.code === 'content_mismatch') foreign.add(fileId);
@@ -94,7 +94,7 @@ async function ownIdentities(what: string, context: Context): Promise<Identity[]
   }
   const bytes = await readSmall(privateKey, { limitBytes: keyFileBytes, what: 'a private key', environment: context });
   const isProtected = sniff(bytes) !== undefined;
-  if (!isProtected) return parseIdentities(new TextDecoder().decode(bytes), nodeBackend);
+  if (!isProtected) return parseIdentities(new TextDecoder().decode(bytes), nodeProvider);
   const password = env['SEALPIN_PASSWORD'];
   try {
     if (password !== undefined) return await readIdentities(undefined, password, context);

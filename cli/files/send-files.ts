@@ -25,7 +25,7 @@ import type { Context } from '../context.ts';
 import { type FilterValues, refuseIdleFilter } from '../folder/filter.ts';
 import { type Input, modifiedOf } from '../io/input.ts';
 import { parseName } from '../io/safe-name.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService, introduction, refuseUnencrypted } from '../remote/client.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
@@ -105,7 +105,7 @@ export async function handOverFiles(
   const url = new URL(inbox.service);
   refuseUnencrypted(url, 'the key of the inbox');
   const service: Service = { url, apiKey, keyFrom: 'the link of the inbox', local: false, gateways: [] };
-  const recipients = parseRecipients(inbox.recipient, nodeBackend);
+  const recipients = parseRecipients(inbox.recipient, nodeProvider);
   return storeAndPass(
     outgoing,
     {
@@ -124,7 +124,7 @@ export async function handOverFiles(
           recipients,
           names,
           // Of the key in the link, whatever the service calls it.
-          signing: signer && { signer, id: keyIdOf(hex(nodeBackend.sha256(utf8(apiKey)))) },
+          signing: signer && { signer, id: keyIdOf(hex(nodeProvider.sha256(utf8(apiKey)))) },
           ...patient(context),
         });
         return { service };
@@ -143,7 +143,7 @@ export async function makeShare(
 ): Promise<Shared> {
   const { output, scryptLogN } = context;
   const derivation = terms.password === undefined ? undefined : output.progress('deriving the key from the password');
-  const sealing = { recipients, signer, kdf: { name: 'scrypt', logN: scryptLogN }, backend: nodeBackend } as const;
+  const sealing = { recipients, signer, kdf: { name: 'scrypt', logN: scryptLogN }, provider: nodeProvider } as const;
   try {
     return await shareParcel(sdkHttp(service, context), about, { ...terms, ...patient(context) }, sealing);
   } catch (error) {
@@ -294,7 +294,7 @@ async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container>
   const expectedBytes = bytes ?? (await lookThrough?.());
   const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : detachedPayloadBytes(plain));
   // Pieces of one leaf of the CID, which the hashing takes without copying them together.
-  const { payload, fileKey } = await encryptPayload(stream, { pieceBytes: leafBytes, backend: nodeBackend });
+  const { payload, fileKey } = await encryptPayload(stream, { pieceBytes: leafBytes, provider: nodeProvider });
   return { stream: payload, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes), fileKey };
 }
 

@@ -7,7 +7,7 @@ import { cleanFilename } from '../../shared/filename.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { askPassword, maxTries } from '../keys/passwords.ts';
 import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -50,7 +50,7 @@ async function fileAt(cid: string, { name, key }: Naming, context: Context): Pro
   const known = name ?? (await requiredName(cid, context));
   return withBlob(cid, context, async (blob) => {
     const fileKey = await fileKeyOf(blob.read(0, blob.size), cid, key, context);
-    const { plaintextBytes: size } = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    const { plaintextBytes: size } = await openAtWithFileKey(accessTo(blob), { fileKey, provider: nodeProvider });
     return { cid, fileKey, name: known, type: 'application/octet-stream', size };
   });
 }
@@ -64,7 +64,7 @@ async function fileKeyOf(
   key: string | undefined,
   context: Context,
 ): Promise<Uint8Array> {
-  const opened = await open(stream, { backend: nodeBackend });
+  const opened = await open(stream, { provider: nodeProvider });
   if (!('fileKey' in opened)) {
     await opened.stream.cancel();
     if (opened.kind === 'plain')

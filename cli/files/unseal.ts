@@ -13,7 +13,7 @@ import { openDownload } from '../fetch/kept-download.ts';
 import { memory } from '../io/byte-stream.ts';
 import { isCar, openCar } from '../io/car-file.ts';
 import type { Context } from '../context.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, maxTries } from '../keys/passwords.ts';
@@ -88,7 +88,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   try {
     destination = await openDestination({ ...o, modified: await timeOf(o, context) }, context, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
-    const opened = await open(source.stream, { backend: nodeBackend, pool: memory });
+    const opened = await open(source.stream, { provider: nodeProvider, pool: memory });
     // A progress bar would appear in the middle of the text on the same terminal.
     const progress = () =>
       o.outputFile === '-' && context.stdout.isTTY

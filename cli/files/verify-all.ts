@@ -11,7 +11,7 @@ import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { maxNamedBlocks, type VerifiedBlocks } from '../local/node/verify-blocks.ts';
 import { localPaths } from '../local/state.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService, requester, type ApiCaller } from '../remote/client.ts';
 import { filePages } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -147,7 +147,7 @@ async function storedBytes({ fileId, mode, size }: Listed, service: ApiCaller, c
   const length = Number(response.headers.get('Content-Length'));
   // The header of a sealed file is no part of its blob.
   let before = isSealed ? length - detachedPayloadBytes(size) : 0;
-  const builder = cidBuilder({ digest: nodeBackend.sha256 });
+  const builder = cidBuilder({ digest: nodeProvider.sha256 });
   for await (const chunk of http.body(response, length, signal)) {
     const skipped = Math.max(0, Math.min(before, chunk.length));
     before -= skipped;

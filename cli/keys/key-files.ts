@@ -1,7 +1,7 @@
 /** Key files: public ones to encrypt to, private ones to open with. */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { nodeBackend } from './node-backend.ts';
+import { nodeProvider } from './node-provider.ts';
 import {
   encrypt,
   isPrivateText,
@@ -49,13 +49,13 @@ export async function readRecipients(
     refusePasted(file, 'expected public keys, got a private key');
     const contact = contacts.get(file.normalize('NFC'));
     if (recipientText.test(file))
-      recipients.push(...parsing(shortened(file), () => parseRecipients(file, nodeBackend)));
+      recipients.push(...parsing(shortened(file), () => parseRecipients(file, nodeProvider)));
     else if (contact !== undefined) {
       await refuseFileOfThatName(file, context);
-      recipients.push(...contact.flatMap((text) => parsing(file, () => parseRecipients(text, nodeBackend))));
+      recipients.push(...contact.flatMap((text) => parsing(file, () => parseRecipients(text, nodeProvider))));
     } else {
       const text = await publicKeyText(file, context, contacts);
-      recipients.push(...parsing(file, () => parseRecipients(text, nodeBackend)));
+      recipients.push(...parsing(file, () => parseRecipients(text, nodeProvider)));
     }
   }
   return recipients;
@@ -76,7 +76,7 @@ export async function readPublicKeys(name: string, context: Context): Promise<Pu
     return { recipients: (await readRecipients([name], context)).map(({ text = '' }) => text), signers: [] };
   const text = await publicKeyText(name, context, new Map());
   return parsing(name, () => ({
-    recipients: parseRecipients(text, nodeBackend).map((recipient) => recipient.text ?? ''),
+    recipients: parseRecipients(text, nodeProvider).map((recipient) => recipient.text ?? ''),
     signers: checked(signersIn(text)),
   }));
 }
@@ -95,7 +95,7 @@ export async function readIdentities(
   context: Context,
 ): Promise<Identity[]> {
   const { path, text } = await readPrivateText(file, password, context);
-  return parsing(path, () => parseIdentities(text, nodeBackend));
+  return parsing(path, () => parseIdentities(text, nodeProvider));
 }
 
 /**
@@ -142,7 +142,7 @@ async function unprotect(
   given: string | undefined,
   context: Context,
 ): Promise<string> {
-  const opened = await open(streamOf(bytes), { backend: nodeBackend });
+  const opened = await open(streamOf(bytes), { provider: nodeProvider });
   if (!('opens' in opened) || opened.opens !== 'password') {
     throw new SealpinError('key_invalid', `${path} is encrypted, but not with a password`, {
       hint: 'decrypt it first',
@@ -178,7 +178,7 @@ export async function protect(text: string, password: string, context: Context):
   const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
     format: 'age',
     recipients: [recipient],
-    backend: nodeBackend,
+    provider: nodeProvider,
   });
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }

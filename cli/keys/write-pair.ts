@@ -43,13 +43,15 @@ export type Pair = {
  * @throws random_failed; key_invalid for bytes that are no P-256 key
  */
 export async function makePair(isPostQuantum: boolean, secret?: Uint8Array): Promise<Pair> {
-  const { nodeBackend } = await import('./node-backend.ts');
+  const { nodeProvider } = await import('./node-provider.ts');
   if (isPostQuantum) {
     const pair =
-      secret === undefined ? await generatePostQuantumKeyPair(nodeBackend) : postQuantumKeyPairOf(secret, nodeBackend);
+      secret === undefined
+        ? await generatePostQuantumKeyPair(nodeProvider)
+        : postQuantumKeyPairOf(secret, nodeProvider);
     return { ...pair, secret: pair.seed };
   }
-  const pair = secret === undefined ? await generateKeyPair(nodeBackend) : keyPairOf(secret, nodeBackend);
+  const pair = secret === undefined ? await generateKeyPair(nodeProvider) : keyPairOf(secret, nodeProvider);
   return { secret: pair.secret, privateText: pair.privatePem, publicText: pair.publicPem, recipient: pair.recipient };
 }
 

@@ -30,7 +30,7 @@ export const commandOptions = {
 } as const satisfies BuildOptions;
 
 /** The files of the core that use noble. */
-const backends = ['web.ts', 'curves.ts', 'ed25519.ts'].map((name) =>
+const providers = ['web.ts', 'curves.ts', 'ed25519.ts'].map((name) =>
   join(packageRoot(), 'shared/crypto/providers', name),
 );
 
@@ -43,7 +43,7 @@ export const lateNoble: Plugin = {
   name: 'late-noble',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^@noble\// }, ({ path, importer, resolveDir }) =>
-      backends.includes(importer) ? { path, namespace: 'late-noble', pluginData: resolveDir } : undefined,
+      providers.includes(importer) ? { path, namespace: 'late-noble', pluginData: resolveDir } : undefined,
     );
     onLoad({ filter: /./, namespace: 'late-noble' }, async ({ path, pluginData }) => {
       const names = Object.keys((await import(path)) as object);

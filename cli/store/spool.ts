@@ -17,7 +17,7 @@ import { readFailure, ifMissing } from '../errno.ts';
 import { openSink, writeSmall } from '../io/output-file.ts';
 import { holdFolder, isOwnFolder, lockName, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 
 /** The file that was encrypted, as it was then. */
 export type SourceMark = {
@@ -142,7 +142,7 @@ export class Spool {
   ): Promise<SpoolState> {
     await this.#forgetState();
     const sink = await openSink(containerIn(this.#folder), { force: true, environment: this.#environment });
-    const builder = cidBuilder({ digest: nodeBackend.sha256 });
+    const builder = cidBuilder({ digest: nodeProvider.sha256 });
     try {
       await rm(containerIn(this.#folder), { force: true });
       if (bytes !== undefined) await sink.room(bytes);

@@ -6,7 +6,7 @@ import { observed, peeked } from '../../shared/streams/pulled.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { sizeText } from '../terminal/size.ts';
 import { type Api } from '../remote/client.ts';
 
@@ -75,7 +75,7 @@ type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
  * Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer
  * than the hash.
  */
-const digest = nodeBackend.sha256;
+const digest = nodeProvider.sha256;
 
 /**
  * Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a

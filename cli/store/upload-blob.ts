@@ -14,7 +14,7 @@ import { type Identity, open, parseApiKey, type UploadSeal, uploadSeal } from '.
 import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { sizeText } from '../terminal/size.ts';
 import type { Api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -160,7 +160,7 @@ class SpooledUpload {
         next: async () => (await bytes.next()).value as Uint8Array | undefined,
         cancel: async () => void (await bytes.return?.()),
       });
-      const container = await open(stream, { backend: nodeBackend });
+      const container = await open(stream, { provider: nodeProvider });
       if (container.kind === 'plain' || container.kind === 'detached') return false;
       await (await container.decrypt([identity])).cancel();
       return true;

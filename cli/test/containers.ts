@@ -2,13 +2,13 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { encrypt, generateKeyPair, passwordRecipient, type Format, type Recipient } from '../../shared/crypto/index.ts';
-import { nodeBackend } from '../keys/node-backend.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
 export const password = 'some long password';
 export const env = { SEALPIN_PASSWORD: password };
-export const pair = await generateKeyPair(nodeBackend);
-export const other = await generateKeyPair(nodeBackend);
+export const pair = await generateKeyPair(nodeProvider);
+export const other = await generateKeyPair(nodeProvider);
 
 export const byPassword = (logN = 10): Recipient => passwordRecipient(password, { name: 'scrypt', logN });
 
@@ -16,7 +16,7 @@ export async function contain(text: string | Uint8Array, format: Format, ...reci
   const { stream } = await encrypt(new Blob([typeof text === 'string' ? text : new Uint8Array(text)]).stream(), {
     format,
     recipients,
-    backend: nodeBackend,
+    provider: nodeProvider,
   });
   return Buffer.from(await new Response(stream).arrayBuffer());
 }

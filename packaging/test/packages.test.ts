@@ -117,13 +117,13 @@ describe('sealpin', () => {
   test('in Node, each entry works as imported', async () => {
     const stdout = await runModule(`
       import { generateKeys, open, seal, SealpinError } from 'sealpin';
-      import { generateKeyPair, webBackend } from 'sealpin/crypto';
+      import { generateKeyPair, webProvider } from 'sealpin/crypto';
       import { parseCid } from 'sealpin/ipfs';
       const { publicKey, privateKey } = await generateKeys();
       const sealed = await seal('the plan', { to: { keys: publicKey } });
       const container = await sealed.blob();
       console.log(await (await open(container, { with: { keys: privateKey } })).text());
-      console.log(parseCid(await sealed.cid) !== undefined, 'spki' in (await generateKeyPair(webBackend)));
+      console.log(parseCid(await sealed.cid) !== undefined, 'spki' in (await generateKeyPair(webProvider)));
       const plain = open(new Blob(['plain']), { with: { password: 'any' } });
       const failure = await plain.then((o) => o.text()).catch((e) => e);
       console.log(failure instanceof SealpinError);
@@ -139,13 +139,13 @@ describe('sealpin', () => {
     await writeFile(
       join(project, 'program.ts'),
       `import { connect, seal, type Sealed, type StoredFile } from 'sealpin';
-import { webBackend } from 'sealpin/crypto';
+import { webProvider } from 'sealpin/crypto';
 import { parseCid } from 'sealpin/ipfs';
 export const sealed: Promise<Sealed> = seal('text', { to: { password: 'x' } });
 // @ts-expect-error a number is no source
 export const refused = seal(1, { to: { password: 'x' } });
 export const nameOf = ({ filename }: StoredFile): string | null | undefined => filename;
-console.log(connect, webBackend, parseCid);
+console.log(connect, webProvider, parseCid);
 `,
     );
     const flags = [

@@ -4,8 +4,8 @@ import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
 import { dearmor } from './armor.ts';
-import { checkRandom, draw, type Backend } from './providers/backend.ts';
-import { webBackend } from './providers/web.ts';
+import { checkRandom, draw, type CryptoProvider } from './providers/provider.ts';
+import { webProvider } from './providers/web.ts';
 import { fromUtf8 } from './bytes.ts';
 import { makeHeader, opensWith, unwrapFileKey, wrapFileKey } from './file-key.ts';
 import type { Format, FormatRow } from './formats/format-row.ts';
@@ -52,7 +52,7 @@ export type EncryptOptions = {
   mix?: boolean | undefined;
   /** Size of the arrays that the stream gives, but for the last one; 1 MiB by default. */
   pieceBytes?: number | undefined;
-  backend?: Backend | undefined;
+  provider?: CryptoProvider | undefined;
 };
 
 /**
@@ -67,13 +67,13 @@ export type EncryptOptions = {
  */
 export async function encrypt(
   plaintext: ReadableStream<Uint8Array>,
-  { format: name, recipients, mix = false, pieceBytes, backend = webBackend }: EncryptOptions,
+  { format: name, recipients, mix = false, pieceBytes, provider = webProvider }: EncryptOptions,
 ): Promise<{ stream: ReadableStream<Uint8Array>; size(plaintextBytes: number): number }> {
   const format = formatOf(name);
-  checkRandom(backend);
-  const fileKey = draw(backend, format.fileKeyBytes);
-  const header = makeHeader(backend, format, fileKey, await wrapFileKey(backend, format, fileKey, recipients, mix));
-  const { preamble, chunks } = await format.payload.create(backend, fileKey);
+  checkRandom(provider);
+  const fileKey = draw(provider, format.fileKeyBytes);
+  const header = makeHeader(provider, format, fileKey, await wrapFileKey(provider, format, fileKey, recipients, mix));
+  const { preamble, chunks } = await format.payload.create(provider, fileKey);
   const prefix = concat(header, preamble);
   return {
     stream: sealChunks(new ByteSource(plaintext), chunks, prefix, pieceBytes),
@@ -100,13 +100,13 @@ export async function encrypt(
  */
 export async function open(
   container: ReadableStream<Uint8Array>,
-  { backend = webBackend, pool }: { backend?: Backend | undefined; pool?: BufferPool | undefined } = {},
+  { provider = webProvider, pool }: { provider?: CryptoProvider | undefined; pool?: BufferPool | undefined } = {},
 ): Promise<Opened> {
   const source = new ByteSource(container, pool);
   try {
     const sniffed = await sniffSource(source);
-    if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), backend, pool);
-    if (sniffed === 'armor') return await openArmored(new ByteSource(dearmor(source)), backend);
+    if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), provider, pool);
+    if (sniffed === 'armor') return await openArmored(new ByteSource(dearmor(source)), provider);
     if (sniffed === 'unsupported') throw new SealpinError('unsupported_version');
     return { kind: sniffed ?? 'plain', stream: source.rest() };
   } catch (error) {
@@ -115,10 +115,10 @@ export async function open(
   }
 }
 
-async function openArmored(source: ByteSource, backend: Backend): Promise<Opened> {
+async function openArmored(source: ByteSource, provider: CryptoProvider): Promise<Opened> {
   const sniffed = await sniffSource(source);
   const format = isFormat(sniffed) ? formatOf(sniffed) : undefined;
-  if (format?.isArmorable) return { ...(await openHeader(source, format, backend)), plaintextBytes: () => undefined };
+  if (format?.isArmorable) return { ...(await openHeader(source, format, provider)), plaintextBytes: () => undefined };
   if (sniffed === undefined || sniffed === 'armor')
     throw new SealpinError('header_invalid', 'the armor does not hold an age file');
   throw new SealpinError('unsupported_version');
@@ -127,7 +127,7 @@ async function openArmored(source: ByteSource, backend: Backend): Promise<Opened
 async function openHeader(
   source: ByteSource,
   format: FormatRow,
-  backend: Backend,
+  provider: CryptoProvider,
   pool?: BufferPool,
 ): Promise<Extract<Opened, { kind: Format }>> {
   const header = await readHeader(source, format.versionLine);
@@ -136,7 +136,7 @@ async function openHeader(
   const unwrapWith = async (first: readonly Identity[], again: Again | undefined): Promise<Uint8Array> => {
     for (let identities = first; ;) {
       try {
-        return await unwrapFileKey(header, format, identities, backend);
+        return await unwrapFileKey(header, format, identities, provider);
       } catch (error) {
         const isWrong = isSealpinError(error) && (error.reason === 'wrong_password' || error.reason === 'no_key');
         const others = isWrong ? await again?.(error) : undefined;
@@ -156,7 +156,7 @@ async function openHeader(
       try {
         const fileKey = await unwrapWith(identities, again);
         if (detachedLine !== undefined) await takeDetachedLine(source, detachedLine);
-        const chunks = await format.payload.read(source, backend, fileKey);
+        const chunks = await format.payload.read(source, provider, fileKey);
         return openChunks(source, () => chunks, pool);
       } catch (error) {
         source.abandon(error);

@@ -6,8 +6,8 @@ import { SealpinError } from '../errors.ts';
 import type { Memory } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
-import { checkRandom, draw, type Backend } from './providers/backend.ts';
-import { webBackend } from './providers/web.ts';
+import { checkRandom, draw, type CryptoProvider } from './providers/provider.ts';
+import { webProvider } from './providers/web.ts';
 import { streamOf, utf8 } from './bytes.ts';
 import { takeDetachedLine } from './container.ts';
 import { makeHeader, unwrapFileKey } from './file-key.ts';
@@ -54,12 +54,12 @@ export async function encryptPayload(
   {
     fileKey,
     pieceBytes,
-    backend = webBackend,
-  }: { fileKey?: Uint8Array | undefined; pieceBytes?: number | undefined; backend?: Backend | undefined } = {},
+    provider = webProvider,
+  }: { fileKey?: Uint8Array | undefined; pieceBytes?: number | undefined; provider?: CryptoProvider | undefined } = {},
 ): Promise<{ payload: ReadableStream<Uint8Array>; fileKey: Uint8Array }> {
   if (fileKey !== undefined && fileKey.length !== format.fileKeyBytes)
     throw new TypeError(`fileKey must have ${format.fileKeyBytes} bytes`);
-  const { fileKey: key, preamble, chunks } = await newPayload(backend, fileKey);
+  const { fileKey: key, preamble, chunks } = await newPayload(provider, fileKey);
   return { payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes), fileKey: key };
 }
 
@@ -71,10 +71,10 @@ export async function encryptPayload(
  */
 export function decryptPayload(
   payload: ReadableStream<Uint8Array>,
-  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend | undefined },
+  { fileKey, provider = webProvider }: { fileKey: Uint8Array; provider?: CryptoProvider | undefined },
 ): ReadableStream<Uint8Array> {
   const source = new ByteSource(payload);
-  return openChunks(source, () => readPayloadKeys(source, fileKey, backend));
+  return openChunks(source, () => readPayloadKeys(source, fileKey, provider));
 }
 
 /** Key and nonces of the chunks of a stored file, and the number of bytes before the first one. */
@@ -84,17 +84,17 @@ export type PayloadStart = { chunks: Chunks; before: number };
 export async function readPayloadStart(
   source: ByteSource,
   fileKey: Uint8Array,
-  backend: Backend,
+  provider: CryptoProvider,
 ): Promise<PayloadStart> {
-  return { chunks: await readPayloadKeys(source, fileKey, backend), before: beforeChunksBytes };
+  return { chunks: await readPayloadKeys(source, fileKey, provider), before: beforeChunksBytes };
 }
 
 /** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
-async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend: Backend): Promise<Chunks> {
+async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, provider: CryptoProvider): Promise<Chunks> {
   if (fileKey.length !== format.fileKeyBytes)
     throw new SealpinError('decrypt_failed', 'the file key is one of another format', { reason: 'no_key' });
   await takeDetachedLine(source, format.detachedLine);
-  return format.payload.read(source, backend, fileKey);
+  return format.payload.read(source, provider, fileKey);
 }
 
 /**
@@ -111,29 +111,29 @@ export async function encryptDetached(
     recipient: Recipient;
     pieceBytes?: number | undefined;
     memory?: Memory | undefined;
-    backend?: Backend | undefined;
+    provider?: CryptoProvider | undefined;
   },
 ): Promise<{
   payload: ReadableStream<Uint8Array>;
   header(fileId: string, file: FileInfo, other?: Recipient): Promise<Uint8Array>;
 }> {
-  const { recipient, pieceBytes, memory, backend = webBackend } = o;
-  const { fileKey, preamble, chunks } = await newPayload(backend);
-  const stanza = await recipient.wrap(fileKey, format, backend);
+  const { recipient, pieceBytes, memory, provider = webProvider } = o;
+  const { fileKey, preamble, chunks } = await newPayload(provider);
+  const stanza = await recipient.wrap(fileKey, format, provider);
   return {
     payload: sealChunks(new ByteSource(plaintext, memory), chunks, prefixOf(preamble), pieceBytes, memory),
     header: async (fileId, file, other) =>
-      headerOf(backend, fileKey, (await other?.wrap(fileKey, format, backend)) ?? stanza, fileId, file),
+      headerOf(provider, fileKey, (await other?.wrap(fileKey, format, provider)) ?? stanza, fileId, file),
   };
 }
 
 async function newPayload(
-  backend: Backend,
+  provider: CryptoProvider,
   fileKey?: Uint8Array,
 ): Promise<{ fileKey: Uint8Array; preamble: Uint8Array; chunks: Chunks }> {
-  checkRandom(backend);
-  const key = fileKey ?? draw(backend, format.fileKeyBytes);
-  return { fileKey: key, ...(await format.payload.create(backend, key)) };
+  checkRandom(provider);
+  const key = fileKey ?? draw(provider, format.fileKeyBytes);
+  return { fileKey: key, ...(await format.payload.create(provider, key)) };
 }
 
 function prefixOf(preamble: Uint8Array): Uint8Array {
@@ -141,13 +141,13 @@ function prefixOf(preamble: Uint8Array): Uint8Array {
 }
 
 async function headerOf(
-  backend: Backend,
+  provider: CryptoProvider,
   fileKey: Uint8Array,
   stanza: Stanza,
   fileId: string,
   file: FileInfo,
 ): Promise<Uint8Array> {
-  return makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]);
+  return makeHeader(provider, format, fileKey, [stanza, await sealFileStanza(provider, fileKey, fileId, file)]);
 }
 
 /**
@@ -180,11 +180,13 @@ export interface PayloadSealer {
  * Draws the keys of a detached payload.
  * @returns them, and the state at which `resumePayload` begins
  */
-export async function beginPayload({ backend = webBackend }: { backend?: Backend | undefined } = {}): Promise<{
+export async function beginPayload({
+  provider = webProvider,
+}: { provider?: CryptoProvider | undefined } = {}): Promise<{
   keys: PayloadKeys;
   state: PayloadState;
 }> {
-  const { fileKey, preamble } = await newPayload(backend);
+  const { fileKey, preamble } = await newPayload(provider);
   return { keys: { fileKey, preamble }, state: { offset: 0, rest: new Uint8Array(0), tail: prefixOf(preamble) } };
 }
 
@@ -203,15 +205,15 @@ export async function resumePayload(
   {
     pieceBytes,
     memory,
-    backend = webBackend,
-  }: { pieceBytes: number; memory?: Memory | undefined; backend?: Backend | undefined },
+    provider = webProvider,
+  }: { pieceBytes: number; memory?: Memory | undefined; provider?: CryptoProvider | undefined },
 ): Promise<PayloadSealer> {
-  const chunks = await format.payload.read(new ByteSource(streamOf(preamble)), backend, fileKey);
+  const chunks = await format.payload.read(new ByteSource(streamOf(preamble)), provider, fileKey);
   const sealer = chunkSealer(chunks, { offset, rest, tail, pieceBytes, memory });
   return {
     ...sealer,
     header: async (recipient, fileId, file) =>
-      headerOf(backend, fileKey, await recipient.wrap(fileKey, format, backend), fileId, file),
+      headerOf(provider, fileKey, await recipient.wrap(fileKey, format, provider), fileId, file),
   };
 }
 
@@ -241,13 +243,13 @@ export type OpenedDetached = {
 
 async function openHeader(
   header: Header,
-  { fileId, identities, backend }: { fileId: string; identities: readonly Identity[]; backend: Backend },
+  { fileId, identities, provider }: { fileId: string; identities: readonly Identity[]; provider: CryptoProvider },
 ): Promise<{ fileKey: Uint8Array; file: FileInfo; stanza: Stanza }> {
   checkStanzas(header.stanzas, format);
   const [stanza] = stanzasOfKind(header.stanzas, 'file', format);
   if (stanza === undefined) throw new SealpinError('header_invalid', 'the header does not name its file');
-  const fileKey = await unwrapFileKey(header, format, identities, backend);
-  return { fileKey, file: await openFileStanza(backend, fileKey, fileId, stanza), stanza };
+  const fileKey = await unwrapFileKey(header, format, identities, provider);
+  return { fileKey, file: await openFileStanza(provider, fileKey, fileId, stanza), stanza };
 }
 
 /**
@@ -262,21 +264,21 @@ export async function openDetached(
   {
     fileId,
     identities,
-    backend = webBackend,
-  }: { fileId: string; identities: readonly Identity[]; backend?: Backend | undefined },
+    provider = webProvider,
+  }: { fileId: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined },
 ): Promise<OpenedDetached> {
   const parsed = readWholeHeader(header, format.versionLine);
-  const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, backend });
-  const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, backend);
+  const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, provider });
+  const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, provider);
   return {
     file,
-    decrypt: (payload) => decryptPayload(payload, { fileKey, backend }),
+    decrypt: (payload) => decryptPayload(payload, { fileKey, provider }),
     async describe(id, info) {
       const others = parsed.stanzas.filter((each) => each !== stanza);
-      return makeHeader(backend, format, fileKey, [...others, await sealFileStanza(backend, fileKey, id, info)]);
+      return makeHeader(provider, format, fileKey, [...others, await sealFileStanza(provider, fileKey, id, info)]);
     },
     async rewrap(recipient) {
-      return makeHeader(backend, format, fileKey, [await recipient.wrap(fileKey, format, backend), stanza]);
+      return makeHeader(provider, format, fileKey, [await recipient.wrap(fileKey, format, provider), stanza]);
     },
     async decryptRange({ start, end, read }) {
       checkRange(start, end, file.size);
@@ -309,12 +311,12 @@ export async function openContainerHeader(
   {
     fileId,
     identities,
-    backend = webBackend,
-  }: { fileId: string; identities: readonly Identity[]; backend?: Backend | undefined },
+    provider = webProvider,
+  }: { fileId: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined },
 ): Promise<{ fileKey: Uint8Array; file: FileInfo }> {
   const source = new ByteSource(container);
   try {
-    return await openHeader(await readHeader(source, format.versionLine), { fileId, identities, backend });
+    return await openHeader(await readHeader(source, format.versionLine), { fileId, identities, provider });
   } finally {
     source.abandon(undefined);
   }

@@ -3,7 +3,7 @@
  * with one that is known.
  */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './providers/backend.ts';
+import type { CryptoProvider } from './providers/provider.ts';
 import { hkdf } from './providers/kdf.ts';
 import { timingSafeEqual } from './bytes.ts';
 import type { FormatRow, Stanza } from './formats/format-row.ts';
@@ -15,12 +15,12 @@ import type { Identity, Recipient } from './types.ts';
 /**
  * Computes the MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md).
  */
-function headerMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
-  return backend.hmac('sha256', hkdf(backend, fileKey, new Uint8Array(0), format.macInfo), input);
+function headerMac(provider: CryptoProvider, format: FormatRow, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
+  return provider.hmac('sha256', hkdf(provider, fileKey, new Uint8Array(0), format.macInfo), input);
 }
 
-function hasMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, { mac, macInput }: Header): boolean {
-  return timingSafeEqual(headerMac(backend, format, fileKey, macInput), mac);
+function hasMac(provider: CryptoProvider, format: FormatRow, fileKey: Uint8Array, { mac, macInput }: Header): boolean {
+  return timingSafeEqual(headerMac(provider, format, fileKey, macInput), mac);
 }
 
 /**
@@ -28,13 +28,13 @@ function hasMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, { mac,
  * @throws SealpinError `invalid_request` when it gets too large
  */
 export function makeHeader(
-  backend: Backend,
+  provider: CryptoProvider,
   format: FormatRow,
   fileKey: Uint8Array,
   stanzas: readonly Stanza[],
 ): Uint8Array {
   const input = macInput(format.versionLine, stanzas);
-  return encodeHeader(input, headerMac(backend, format, fileKey, input));
+  return encodeHeader(input, headerMac(provider, format, fileKey, input));
 }
 
 function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipient[] {
@@ -63,7 +63,7 @@ function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipi
  * @throws SealpinError `no_recipients`, `invalid_request`, and what `wrap` of a recipient throws
  */
 export async function wrapFileKey(
-  backend: Backend,
+  provider: CryptoProvider,
   format: FormatRow,
   fileKey: Uint8Array,
   recipients: readonly Recipient[],
@@ -71,7 +71,7 @@ export async function wrapFileKey(
 ): Promise<Stanza[]> {
   const stanzas: Stanza[] = [];
   for (const recipient of checkRecipients(recipients, mix))
-    stanzas.push(await recipient.wrap(fileKey, format, backend));
+    stanzas.push(await recipient.wrap(fileKey, format, provider));
   return stanzas;
 }
 
@@ -89,7 +89,7 @@ export async function unwrapFileKey(
   header: Header,
   format: FormatRow,
   identities: readonly Identity[],
-  backend: Backend,
+  provider: CryptoProvider,
 ): Promise<Uint8Array> {
   const kind = opensWith(header, format) === 'password' ? 'password' : 'key';
   const fitting = identities.filter((identity) => identity.kind === kind || identity.kind === 'any');
@@ -99,9 +99,9 @@ export async function unwrapFileKey(
       : new SealpinError('wrong_kind', 'it opens with a private key, not with a password', { reason: 'needs_key' });
   }
   for (const identity of fitting) {
-    const fileKey = await identity.unwrap(header, format, backend);
+    const fileKey = await identity.unwrap(header, format, provider);
     if (fileKey === undefined) continue;
-    if (hasMac(backend, format, fileKey, header)) return fileKey;
+    if (hasMac(provider, format, fileKey, header)) return fileKey;
     throw new SealpinError('decrypt_failed', 'the header is damaged or was changed', { reason: 'header' });
   }
   if (fitting.some((identity) => identity.kind === 'password'))
@@ -123,7 +123,7 @@ export function fileKeyIdentity(fileKey: Uint8Array): Identity {
     throw new SealpinError('key_invalid', 'no format has file keys of this length');
   return {
     kind: 'any',
-    unwrap: async (header, format, backend) =>
-      fileKey.length === format.fileKeyBytes && hasMac(backend, format, fileKey, header) ? fileKey : undefined,
+    unwrap: async (header, format, provider) =>
+      fileKey.length === format.fileKeyBytes && hasMac(provider, format, fileKey, header) ? fileKey : undefined,
   };
 }

@@ -16,7 +16,7 @@ export { isSignedBy, parseSignedToken, signerOf, signToken, type SignedToken } f
 export { uploadSeal, type UploadSeal } from './keys/upload-seal.ts';
 export { apiKeyHint, apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
 export { timingSafeEqual } from './bytes.ts';
-export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './providers/backend.ts';
+export type { Aead, CryptoProvider, CompressibleCurve, Curve, HybridKem, ScryptCost } from './providers/provider.ts';
 export { encrypt, open, type Again, type EncryptOptions, type Opened } from './container.ts';
 export {
   beginPayload,
@@ -75,4 +75,4 @@ export { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from './r
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export { sniff, sniffBytes, type Sniffed } from './sniff.ts';
 export type { Identity, Recipient } from './types.ts';
-export { webBackend } from './providers/web.ts';
+export { webProvider } from './providers/web.ts';

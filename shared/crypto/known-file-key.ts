@@ -1,7 +1,7 @@
 /** Passing a file on by its file key, which opens that one file and needs no new header. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './providers/backend.ts';
-import { webBackend } from './providers/web.ts';
+import type { CryptoProvider } from './providers/provider.ts';
+import { webProvider } from './providers/web.ts';
 import { open, type Again } from './container.ts';
 import { decryptPayload } from './detached.ts';
 import { fileKeyIdentity } from './file-key.ts';
@@ -20,10 +20,10 @@ export async function fileKeyOf(
   {
     identities,
     again,
-    backend = webBackend,
-  }: { identities: readonly Identity[]; again?: Again | undefined; backend?: Backend | undefined },
+    provider = webProvider,
+  }: { identities: readonly Identity[]; again?: Again | undefined; provider?: CryptoProvider | undefined },
 ): Promise<Uint8Array> {
-  const opened = await open(container, { backend });
+  const opened = await open(container, { provider });
   if ('fileKey' in opened) return opened.fileKey(identities, again);
   await opened.stream.cancel();
   if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
@@ -38,12 +38,12 @@ export async function fileKeyOf(
  */
 export async function openWithFileKey(
   stored: ReadableStream<Uint8Array>,
-  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend | undefined },
+  { fileKey, provider = webProvider }: { fileKey: Uint8Array; provider?: CryptoProvider | undefined },
 ): Promise<ReadableStream<Uint8Array>> {
   const identity = fileKeyIdentity(fileKey);
-  const opened = await open(stored, { backend });
+  const opened = await open(stored, { provider });
   if ('decrypt' in opened) return opened.decrypt([identity]);
-  if (opened.kind === 'detached') return decryptPayload(opened.stream, { fileKey, backend });
+  if (opened.kind === 'detached') return decryptPayload(opened.stream, { fileKey, provider });
   await opened.stream.cancel();
   throw new SealpinError('not_encrypted');
 }

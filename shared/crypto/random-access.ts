@@ -2,8 +2,8 @@
 import { SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Backend } from './providers/backend.ts';
-import { webBackend } from './providers/web.ts';
+import type { CryptoProvider } from './providers/provider.ts';
+import { webProvider } from './providers/web.ts';
 import { streamOf } from './bytes.ts';
 import { takeDetachedLine } from './container.ts';
 import { readPayloadStart, type PayloadStart } from './detached.ts';
@@ -34,7 +34,7 @@ export interface RandomAccess {
  * Options for opening a container at a position. `pool`: gets the memory of the sealed bytes that
  * were read, and gives that of the opened ones, which may be given back there.
  */
-type OpenAtOptions = { readonly backend?: Backend | undefined; readonly pool?: BufferPool | undefined };
+type OpenAtOptions = { readonly provider?: CryptoProvider | undefined; readonly pool?: BufferPool | undefined };
 
 /** A container of which any part can be decrypted. */
 export type OpenedAt = {
@@ -55,16 +55,16 @@ export type OpenedAt = {
  */
 export async function openAt(
   container: RandomAccess,
-  { identities, backend = webBackend, pool }: OpenAtOptions & { identities: readonly Identity[] },
+  { identities, provider = webProvider, pool }: OpenAtOptions & { identities: readonly Identity[] },
 ): Promise<OpenedAt> {
   return openPayload(container, pool, async (source) => {
     const format = await recognize(source);
     const header = await readHeader(source, format.versionLine);
     checkStanzas(header.stanzas, format);
-    const fileKey = await unwrapFileKey(header, format, identities, backend);
+    const fileKey = await unwrapFileKey(header, format, identities, provider);
     const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
     await takeDetachedLine(source, detachedLine);
-    const chunks = await format.payload.read(source, backend, fileKey);
+    const chunks = await format.payload.read(source, provider, fileKey);
     return { chunks, before: headerBytes(header) + detachedLine.length + format.payload.preambleBytes };
   });
 }
@@ -76,14 +76,14 @@ export async function openAt(
  */
 export async function openAtWithFileKey(
   stored: RandomAccess,
-  { fileKey, backend = webBackend, ...o }: OpenAtOptions & { fileKey: Uint8Array },
+  { fileKey, provider = webProvider, ...o }: OpenAtOptions & { fileKey: Uint8Array },
 ): Promise<OpenedAt> {
   const identities = [fileKeyIdentity(fileKey)];
   const head = new ByteSource(await stored.read(0, Math.min(stored.bytes, sniffBytes)));
   const sniffed = await sniffSource(head).finally(() => head.abandon(undefined));
   return sniffed === 'detached'
-    ? openPayload(stored, o.pool, (source) => readPayloadStart(source, fileKey, backend))
-    : openAt(stored, { identities, backend, ...o });
+    ? openPayload(stored, o.pool, (source) => readPayloadStart(source, fileKey, provider))
+    : openAt(stored, { identities, provider, ...o });
 }
 
 async function openPayload(

@@ -4,8 +4,8 @@
  */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Backend } from './providers/backend.ts';
-import { webBackend } from './providers/web.ts';
+import type { CryptoProvider } from './providers/provider.ts';
+import { webProvider } from './providers/web.ts';
 import { makeHeader, unwrapFileKey, wrapFileKey } from './file-key.ts';
 import type { FormatRow } from './formats/format-row.ts';
 import { formatOf } from './formats/index.ts';
@@ -23,21 +23,21 @@ export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];
   mix?: boolean | undefined;
-  backend?: Backend | undefined;
+  provider?: CryptoProvider | undefined;
 };
 
 async function newHeader(
   header: Header,
   format: FormatRow,
-  { identities, recipients, mix = false, backend = webBackend }: Rewrapping,
+  { identities, recipients, mix = false, provider = webProvider }: Rewrapping,
 ): Promise<Uint8Array> {
   checkStanzas(header.stanzas, format);
-  const fileKey = await unwrapFileKey(header, format, identities, backend);
+  const fileKey = await unwrapFileKey(header, format, identities, provider);
   const kept = stanzasOfKind(header.stanzas, 'file', format);
   if (kept.length > 0 && recipients.some(({ kind }) => kind === 'password'))
     throw new SealpinError('invalid_request', 'a file of the encrypted mode takes keys only');
-  const wrapped = await wrapFileKey(backend, format, fileKey, recipients, mix);
-  return makeHeader(backend, format, fileKey, [...wrapped, ...kept]);
+  const wrapped = await wrapFileKey(provider, format, fileKey, recipients, mix);
+  return makeHeader(provider, format, fileKey, [...wrapped, ...kept]);
 }
 
 /**

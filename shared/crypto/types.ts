@@ -1,4 +1,4 @@
-import type { Backend } from './providers/backend.ts';
+import type { CryptoProvider } from './providers/provider.ts';
 import type { FormatRow, Stanza } from './formats/format-row.ts';
 import type { Header } from './header.ts';
 
@@ -13,7 +13,7 @@ export interface Recipient {
    */
   readonly postQuantum?: boolean;
   /** Wraps the file key of a container in a stanza. */
-  wrap(fileKey: Uint8Array, format: FormatRow, backend: Backend): Promise<Stanza>;
+  wrap(fileKey: Uint8Array, format: FormatRow, provider: CryptoProvider): Promise<Stanza>;
 }
 
 /** Something that opens a container. */
@@ -27,5 +27,5 @@ export interface Identity {
    * undefined when they have none for this header.
    * @throws SealpinError `header_invalid` for a stanza of its kind that nobody can open
    */
-  unwrap(header: Header, format: FormatRow, backend: Backend): Promise<Uint8Array | undefined>;
+  unwrap(header: Header, format: FormatRow, provider: CryptoProvider): Promise<Uint8Array | undefined>;
 }

@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot';
 import { streamOf } from '../crypto/bytes.ts';
-import { encrypt, open, webBackend, type Backend, type Identity, type Recipient } from '../crypto/index.ts';
+import { encrypt, open, webProvider, type CryptoProvider, type Identity, type Recipient } from '../crypto/index.ts';
 import { SealpinError } from '../errors.ts';
 import { cleanFilename, parseFilename } from '../filename.ts';
 import { readAll } from '../streams/read-all.ts';
@@ -40,13 +40,13 @@ const DetailsJson = v.object({
  */
 export async function sealFileDetails(
   { cid, name, type, modified }: FileDetails,
-  { recipients, backend = webBackend }: { recipients: readonly Recipient[]; backend?: Backend | undefined },
+  { recipients, provider = webProvider }: { recipients: readonly Recipient[]; provider?: CryptoProvider | undefined },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const json = new TextEncoder().encode(JSON.stringify({ v: 1, cid, name: parseFilename(name), type, modified }));
   const padded = new Uint8Array(paddedBytes).fill(0x20);
   if (json.length > paddedBytes) throw new SealpinError('too_large', 'the details of a file have at most 1 KiB');
   padded.set(json);
-  const { stream } = await encrypt(streamOf(padded), { format: 'sealpin', recipients, backend });
+  const { stream } = await encrypt(streamOf(padded), { format: 'sealpin', recipients, provider });
   return readAll(stream, maxDetailsBytes, () => new SealpinError('too_large', 'these are too many recipients'));
 }
 
@@ -60,10 +60,14 @@ export async function sealFileDetails(
  */
 export async function openFileDetails(
   sealed: Uint8Array,
-  { cid, identities, backend }: { cid: string; identities: readonly Identity[]; backend?: Backend | undefined },
+  {
+    cid,
+    identities,
+    provider,
+  }: { cid: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined },
 ): Promise<FileDetails> {
   if (sealed.length > maxDetailsBytes) throw invalid();
-  const opened = await open(streamOf(sealed), { backend });
+  const opened = await open(streamOf(sealed), { provider });
   if (!('decrypt' in opened) || opened.kind !== 'sealpin') throw invalid();
   const plaintext = await readAll(await opened.decrypt(identities), paddedBytes, invalid);
   const value = parseJson(plaintext);

@@ -4,7 +4,7 @@
  */
 import { utf8 } from '../crypto/bytes.ts';
 import { parseSigner, type ParcelSigner } from '../crypto/keys/parcel-signer.ts';
-import { webBackend } from '../crypto/index.ts';
+import { webProvider } from '../crypto/index.ts';
 import { concat } from '../streams/concat.ts';
 
 /**
@@ -44,7 +44,7 @@ const anyone = ['link'];
 function signedBytes({ service, id, recipients }: Omit<Signing, 'signer'>, parcel: Uint8Array): Uint8Array {
   const sorted = recipients.length === 0 ? anyone : recipients.toSorted();
   const count = numberOf(sorted.length);
-  const fields = [utf8(label), utf8(service), utf8(id), count, ...sorted.map(utf8), webBackend.sha256(parcel)];
+  const fields = [utf8(label), utf8(service), utf8(id), count, ...sorted.map(utf8), webProvider.sha256(parcel)];
   return concat(...fields.flatMap((field) => [numberOf(field.length), field]));
 }
 

@@ -2,7 +2,7 @@
  * Sealed parcels (docs/links.md): the records of shares, which the secret of a link opens, and what
  * is handed over to an inbox.
  */
-import { draw } from '../crypto/providers/backend.ts';
+import { draw } from '../crypto/providers/provider.ts';
 import { streamOf } from '../crypto/bytes.ts';
 import {
   decryptPayload,
@@ -11,8 +11,8 @@ import {
   open,
   passwordIdentity,
   passwordRecipient,
-  webBackend,
-  type Backend,
+  webProvider,
+  type CryptoProvider,
   type Identity,
   type PasswordKdf,
   type Recipient,
@@ -35,7 +35,7 @@ export const maxRecordBytes = maxParcelBytes + 1024;
  * @throws SealpinError `random_failed`
  */
 export function newShareId(): string {
-  return encodeBase62(draw(webBackend, idBytes));
+  return encodeBase62(draw(webProvider, idBytes));
 }
 
 /**
@@ -64,13 +64,13 @@ export async function sealParcel(
     kdf,
     recipients = [],
     signing,
-    backend = webBackend,
+    provider = webProvider,
   }: {
     password?: string | undefined;
     kdf?: PasswordKdf | undefined;
     recipients?: readonly Recipient[];
     signing?: Signing | undefined;
-    backend?: Backend | undefined;
+    provider?: CryptoProvider | undefined;
   } = {},
 ): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
   if (password !== undefined && recipients.length > 0)
@@ -79,17 +79,17 @@ export async function sealParcel(
     });
   const plaintext =
     recipients.length > 0
-      ? await sealParcelTo(parcel, { recipients, signing, backend })
+      ? await sealParcelTo(parcel, { recipients, signing, provider })
       : encodeParcel(parcel, signing);
-  const secret = draw(backend, secretBytes);
+  const secret = draw(provider, secretBytes);
   const sealed =
     password === undefined
-      ? (await encryptPayload(streamOf(plaintext), { fileKey: secret, backend })).payload
+      ? (await encryptPayload(streamOf(plaintext), { fileKey: secret, provider })).payload
       : (
           await encrypt(streamOf(plaintext), {
             format: 'sealpin',
             recipients: [passwordRecipient(recordPassword(secret, password), kdf)],
-            backend,
+            provider,
           })
         ).stream;
   return { record: await readAll(sealed, maxRecordBytes, parcelTooLarge), secret };
@@ -113,24 +113,24 @@ export async function openParcel(
     password,
     identities = () => [],
     place,
-    backend = webBackend,
+    provider = webProvider,
   }: {
     secret: Uint8Array;
     place?: ParcelPlace | undefined;
     password?: string | undefined;
     identities?: () => readonly Identity[] | Promise<readonly Identity[]>;
-    backend?: Backend;
+    provider?: CryptoProvider;
   },
 ): Promise<Parcel> {
-  const opened = await open(streamOf(record), { backend });
+  const opened = await open(streamOf(record), { provider });
   if (opened.kind === 'plain' || opened.kind === 'age') throw notAParcel();
   if ('decrypt' in opened)
     return parcelIn(
       await opened.decrypt(password === undefined ? [] : [passwordIdentity(recordPassword(secret, password))]),
       place,
     );
-  const plaintext = decryptPayload(opened.stream, { fileKey: secret, backend });
-  const inner = await open(plaintext, { backend });
+  const plaintext = decryptPayload(opened.stream, { fileKey: secret, provider });
+  const inner = await open(plaintext, { provider });
   if (inner.kind === 'plain') return parcelIn(inner.stream, place);
   if (inner.kind === 'detached') throw notAParcel();
   const keys = await identities();
@@ -148,10 +148,10 @@ export async function sealParcelTo(
   {
     recipients,
     signing,
-    backend = webBackend,
-  }: { recipients: readonly Recipient[]; signing?: Signing | undefined; backend?: Backend | undefined },
+    provider = webProvider,
+  }: { recipients: readonly Recipient[]; signing?: Signing | undefined; provider?: CryptoProvider | undefined },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const { stream } = await encrypt(streamOf(encodeParcel(parcel, signing)), { format: 'age', recipients, backend });
+  const { stream } = await encrypt(streamOf(encodeParcel(parcel, signing)), { format: 'age', recipients, provider });
   return readAll(stream, maxRecordBytes, parcelTooLarge);
 }
 
@@ -164,10 +164,10 @@ export async function openParcelWith(
   {
     identities,
     place,
-    backend = webBackend,
-  }: { identities: readonly Identity[]; place?: ParcelPlace | undefined; backend?: Backend },
+    provider = webProvider,
+  }: { identities: readonly Identity[]; place?: ParcelPlace | undefined; provider?: CryptoProvider },
 ): Promise<Parcel> {
-  const opened = await open(container, { backend });
+  const opened = await open(container, { provider });
   if (opened.kind !== 'plain' && opened.kind !== 'detached')
     return parcelIn(await opened.decrypt(identities), place, identities);
   await opened.stream.cancel();

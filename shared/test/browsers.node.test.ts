@@ -81,7 +81,7 @@ inEveryBrowser((browser) => {
     test.runIf(long || !longSuites.has(suite))(suite, { timeout: 120_000 }, async () => {
       const { passed, failed, notes } = await running.evaluate<Outcome>(`sealpin.run('${suite}')`);
       // oxlint-disable-next-line no-console -- the counts of vectors are what the run is asked to show
-      for (const note of notes) console.log(`${browser}, web backend: ${note}`);
+      for (const note of notes) console.log(`${browser}, web provider: ${note}`);
       expect(failed).toEqual([]);
       expect(passed.length).toBeGreaterThan(0);
     });

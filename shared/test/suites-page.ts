@@ -1,8 +1,8 @@
 /**
- * Entry point of the page: every suite of this room, those of the crypto against the backend that
+ * Entry point of the page: every suite of this room, those of the crypto against the provider that
  * browsers have.
  */
-import type { Backend } from '../crypto/index.ts';
+import type { CryptoProvider } from '../crypto/index.ts';
 import type { Tool } from '../../testkit/assertions.ts';
 import { exposeSuites } from '../../testkit/browsers/page-suites.ts';
 import { apiKeys } from './crypto/suites/api-keys.ts';
@@ -35,7 +35,7 @@ import { links } from './link/suites/links.ts';
 import { details } from './link/suites/details.ts';
 import { parcels } from './link/suites/parcels.ts';
 
-const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
+const suites: Record<string, (tool: Tool, provider: CryptoProvider) => void> = {
   apiKeys,
   cars,
   cids,

@@ -1,8 +1,8 @@
 /** Suites in a bare page: what runs there, and what became of it. */
-import { webBackend, type Backend } from '../../shared/crypto/index.ts';
+import { webProvider, type CryptoProvider } from '../../shared/crypto/index.ts';
 import type { Tool } from '../assertions.ts';
 
-type Suite = (tool: Tool, backend: Backend) => void;
+type Suite = (tool: Tool, provider: CryptoProvider) => void;
 
 export type Outcome = { passed: string[]; failed: string[]; notes: string[] };
 
@@ -22,7 +22,7 @@ async function outcomeOf(suite: Suite): Promise<Outcome> {
   const outcome: Outcome = { passed: [], failed: [], notes: [] };
   suite(
     { test: (title, body) => tests.push([title, body]), note: (line) => outcome.notes.push(line), long: false },
-    webBackend,
+    webProvider,
   );
   for (const [title, body] of tests) {
     try {

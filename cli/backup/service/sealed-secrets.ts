@@ -4,7 +4,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { streamOf } from '../../io/byte-stream.ts';
 import { protect, readIdentities } from '../../keys/key-files.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { askPassword, givenPassword } from '../../keys/passwords.ts';
 
 /** Encrypts the secrets for these recipients, or for a password. */
@@ -15,7 +15,7 @@ export async function sealSecrets(
 ): Promise<Uint8Array> {
   if (typeof to === 'string') return protect(text, to, context);
   const plaintext = streamOf(new TextEncoder().encode(text));
-  const { stream } = await encrypt(plaintext, { format: 'age', recipients: to, backend: nodeBackend });
+  const { stream } = await encrypt(plaintext, { format: 'age', recipients: to, provider: nodeProvider });
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
@@ -28,7 +28,7 @@ export async function openSecrets(
   given: { readonly key: string | undefined; readonly passwordFile: string | undefined },
   context: Context,
 ): Promise<string> {
-  const opened = await open(streamOf(bytes), { backend: nodeBackend });
+  const opened = await open(streamOf(bytes), { provider: nodeProvider });
   if (!('opens' in opened)) throw new SealpinError('config_invalid', 'the secrets in the backup are damaged');
   const password = await givenPassword({ file: given.passwordFile }, context);
   const identities =

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { encrypt, passwordRecipient } from '../../../shared/crypto/index.ts';
 import { type BlockSource, carOf, cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { hostile, someApiKey, type Hostile } from '../hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
@@ -37,7 +37,7 @@ async function blobOf(bytes: Buffer): Promise<Blob> {
 const { stream } = await encrypt(new Blob([plaintext]).stream(), {
   format: 'sealpin',
   recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })],
-  backend: nodeBackend,
+  provider: nodeProvider,
 });
 const container = Buffer.from(await new Response(stream).arrayBuffer());
 const blob = await blobOf(container);

@@ -2,7 +2,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { encryptDetached, recipientFromSpki } from '../../../shared/crypto/index.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { byPassword, contain, env, other, pair, password, unseal } from '../containers.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { flip } from '../../../testkit/present.ts';
@@ -217,7 +217,7 @@ describe('what cannot be opened leaves no file', () => {
   test("the payload of the service's encrypted mode is refused, naming the route", async () => {
     const { payload } = await encryptDetached(new Blob(['x']).stream(), {
       recipient: recipientFromSpki(pair.spki),
-      backend: nodeBackend,
+      provider: nodeProvider,
     });
     const ran = await unseal(Buffer.from(await new Response(payload).arrayBuffer()), ['decrypt', './in', 'out']);
     expect(ran).toMatchObject({ exit: 4, stdout: '', files: [] });

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../../shared/crypto/index.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { recall } from '../../files/history.ts';
 import { entry, localService } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
@@ -19,7 +19,7 @@ import { long } from '../../../testkit/long-run.ts';
 const local = localService();
 const mib = 1024 * 1024;
 // Keys and not passwords: deriving one takes longer than all the rest.
-const pair = await generateKeyPair(nodeBackend);
+const pair = await generateKeyPair(nodeProvider);
 
 type Ended = {
   readonly code: number | null;
@@ -78,7 +78,7 @@ beforeAll(async () => {
   const { stream } = await encrypt(new Blob([randomBytes(fileBytes)]).stream(), {
     format: 'sealpin',
     recipients: [recipientFromSpki(pair.spki)],
-    backend: nodeBackend,
+    provider: nodeProvider,
   });
   container = new Uint8Array(await new Response(stream).arrayBuffer());
 });

@@ -7,18 +7,18 @@ import { describe, expect, test, type TestContext } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../../shared/crypto/index.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { entry } from '../local.ts';
 import { temporaryDirectory } from '../environment.ts';
 
-const pair = await generateKeyPair(nodeBackend);
+const pair = await generateKeyPair(nodeProvider);
 
 async function containerIn(directory: string, bytes: number): Promise<void> {
   const { stream } = await encrypt(new Blob([new Uint8Array(bytes)]).stream(), {
     format: 'sealpin',
     recipients: [recipientFromSpki(pair.spki)],
-    backend: nodeBackend,
+    provider: nodeProvider,
   });
   await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });

@@ -7,7 +7,7 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../../shared/crypto/index.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { packageRoot } from '../../local/package-root.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
@@ -41,11 +41,11 @@ async function barePath(): Promise<string> {
 
 describe('./sealpin', () => {
   test('keeps the working directory, writes data alone to standard output, and needs no npm', async () => {
-    const pair = await generateKeyPair(nodeBackend);
+    const pair = await generateKeyPair(nodeProvider);
     const { stream } = await encrypt(new Blob(['from the checkout']).stream(), {
       format: 'sealpin',
       recipients: [recipientFromSpki(pair.spki)],
-      backend: nodeBackend,
+      provider: nodeProvider,
     });
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { generateKeyPair } from '../../../shared/crypto/index.ts';
 import { madeOnce } from '../../../testkit/run-cache.ts';
 import { bundleCommand } from '../../startup/command-bundle.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { temporaryDirectory } from '../environment.ts';
 
 const bundle = await madeOnce('command', async (folder) => {
@@ -82,7 +82,7 @@ test('nothing is kept without a cache directory', async () => {
 
 test('a small file to and from keys needs nothing of noble', async () => {
   const { home, run } = await setUp();
-  const pair = await generateKeyPair(nodeBackend);
+  const pair = await generateKeyPair(nodeProvider);
   await writeFile(join(home, 'in'), 'small');
   await writeFile(join(home, 'public.key'), pair.publicPem);
   await writeFile(join(home, 'private.key'), pair.privatePem, { mode: 0o600 });

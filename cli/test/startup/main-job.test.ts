@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { client, problemOf } from '../../../testkit/api-client.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import type { Overrides, Ran } from '../environment.ts';
@@ -16,7 +16,7 @@ import { flip, present } from '../../../testkit/present.ts';
 
 const local = localService();
 const password = 'a password of some length';
-const data = Buffer.from(nodeBackend.random(3 * 2 ** 20 + 17));
+const data = Buffer.from(nodeProvider.random(3 * 2 ** 20 + 17));
 
 /** A folder with a file `in`, and the command line in it, at the real service. */
 async function desk() {

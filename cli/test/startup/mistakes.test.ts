@@ -7,7 +7,7 @@ import { carOf } from '../../../shared/ipfs/index.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { encodeNode } from '../../../shared/ipfs/unixfs.ts';
 import { cidOf } from '../../../shared/ipfs/cid.ts';
-import { nodeBackend } from '../../keys/node-backend.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
 import { remember } from '../../files/history.ts';
 import { createOutput } from '../../terminal/output.ts';
 import { drain, hostile, json, someApiKey, storedFile } from '../hostile.ts';
@@ -197,7 +197,7 @@ test.each([['decrypt'], ['export']])(
     const leaf = cidOf('raw', new Uint8Array(32));
     // 1 PiB, by the word of its root.
     const root = encodeNode(Array.from({ length: 1024 }, () => ({ cid: leaf, fileBytes: 2 ** 40, dagBytes: 2 ** 40 })));
-    const { text } = cidOf('dag-pb', nodeBackend.sha256(root));
+    const { text } = cidOf('dag-pb', nodeProvider.sha256(root));
     const source = { id: 'memory', block: async () => root };
     const car = Buffer.from(await new Response(carOf(text, [source], { scope: 'block' })).arrayBuffer());
     const service = await hostile({

@@ -1,5 +1,5 @@
 import { hkdf } from '../providers/kdf.ts';
-import type { Backend } from '../providers/backend.ts';
+import type { CryptoProvider } from '../providers/provider.ts';
 import { utf8 } from '../bytes.ts';
 import { cobblestoneChunking, newCobblestone, preambleBytes, readCobblestone } from '../payload/cobblestone.ts';
 import { parseFileStanza } from '../stanzas/file-stanza.ts';
@@ -12,8 +12,8 @@ import type { FormatRow } from './format-row.ts';
 const payloadContext = utf8('sealpin/v1');
 
 /** Derives the input key of Cobblestone-256. */
-function payloadKey(backend: Backend, fileKey: Uint8Array): Uint8Array {
-  return hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 payload');
+function payloadKey(provider: CryptoProvider, fileKey: Uint8Array): Uint8Array {
+  return hkdf(provider, fileKey, new Uint8Array(0), 'sealpin/v1 payload');
 }
 
 /**
@@ -42,7 +42,8 @@ export const sealpinV1 = {
   payload: {
     chunking: cobblestoneChunking,
     preambleBytes,
-    create: (backend, fileKey) => newCobblestone(backend, payloadKey(backend, fileKey), payloadContext),
-    read: (source, backend, fileKey) => readCobblestone(source, backend, payloadKey(backend, fileKey), payloadContext),
+    create: (provider, fileKey) => newCobblestone(provider, payloadKey(provider, fileKey), payloadContext),
+    read: (source, provider, fileKey) =>
+      readCobblestone(source, provider, payloadKey(provider, fileKey), payloadContext),
   },
 } satisfies FormatRow;

@@ -1,10 +1,10 @@
 /** API keys, and the private key of an account wrapped under one. */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../providers/backend.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { encodePadded, hex, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../providers/kdf.ts';
-import { webBackend } from '../providers/web.ts';
+import { webProvider } from '../providers/web.ts';
 import { checksum, checksumCharacters, decodeBase62, encodeBase62, endsWithChecksum } from './base62.ts';
 import {
   accountBytes,
@@ -29,22 +29,22 @@ export function keyIdOf(hash: string): string {
 }
 
 /** Draws an account id: 128 bits as 22 base62 characters; throws `random_failed`. */
-export function newAccountId(backend: Backend = webBackend): string {
-  return encodeBase62(draw(backend, accountBytes));
+export function newAccountId(provider: CryptoProvider = webProvider): string {
+  return encodeBase62(draw(provider, accountBytes));
 }
 
 /** Draws a secret: 256 bits as 43 base62 characters; throws `random_failed`. */
 export function newSecretText(): string {
-  return encodeBase62(draw(webBackend, secretBytes));
+  return encodeBase62(draw(webProvider, secretBytes));
 }
 
 /** Makes an API key of an account; throws `random_failed`. @param account from `newAccountId` */
-export async function newApiKey(account: string, backend: Backend = webBackend): Promise<ApiKey> {
+export async function newApiKey(account: string, provider: CryptoProvider = webProvider): Promise<ApiKey> {
   if (!isAccountId(account)) throw new TypeError('account must be an account id');
-  const secret = draw(backend, secretBytes);
+  const secret = draw(provider, secretBytes);
   const body = `${apiKeyPrefix}${account}${encodeBase62(secret)}`;
   const text = body + checksum(body);
-  return { text, account, secret, hash: hex(backend.sha256(utf8(text))) };
+  return { text, account, secret, hash: hex(provider.sha256(utf8(text))) };
 }
 
 /** Parses an API key; undefined when it is malformed, out of range or has a wrong checksum. */
@@ -54,11 +54,11 @@ export async function parseApiKey(text: string): Promise<ApiKey | undefined> {
   const account = body.slice(apiKeyPrefix.length, apiKeyPrefix.length + accountCharacters);
   const secret = decodeBase62(body.slice(-secretCharacters), secretBytes);
   if (secret === undefined || !isAccountId(account)) return undefined;
-  return { text, account, secret, hash: hex(webBackend.sha256(utf8(text))) };
+  return { text, account, secret, hash: hex(webProvider.sha256(utf8(text))) };
 }
 
 const aeadOf = (key: ApiKey) =>
-  webBackend.aesGcm(hkdf(webBackend, key.secret, new Uint8Array(0), 'sealpin/v1 api-key'));
+  webProvider.aesGcm(hkdf(webProvider, key.secret, new Uint8Array(0), 'sealpin/v1 api-key'));
 const aad = (key: ApiKey, id: string, spki: Uint8Array): Uint8Array =>
   utf8(`${key.account}\n${id}\n${encodePadded(spki)}`);
 
@@ -71,7 +71,7 @@ export async function sealPrivateKey(
   key: ApiKey,
   { id, pkcs8, spki }: { id: string; pkcs8: Uint8Array; spki: Uint8Array },
 ): Promise<Uint8Array> {
-  const nonce = draw(webBackend, nonceBytes);
+  const nonce = draw(webProvider, nonceBytes);
   const aead = await aeadOf(key);
   return concat(nonce, await aead.seal(nonce, pkcs8, aad(key, id, spki)));
 }

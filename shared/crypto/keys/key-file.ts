@@ -1,8 +1,8 @@
 /** The texts of key files: how they are written, and how they are read. */
 import { SealpinError } from '../../errors.ts';
 import { at } from '../../streams/at.ts';
-import type { Backend } from '../providers/backend.ts';
-import { webBackend } from '../providers/web.ts';
+import type { CryptoProvider } from '../providers/provider.ts';
+import { webProvider } from '../providers/web.ts';
 import { decodePadded } from '../bytes.ts';
 import { newP256 } from '../stanzas/hpke.ts';
 import { hybridIdentity, hybridRecipient, isHybridSecret, newHybridKey } from '../stanzas/hybrid.ts';
@@ -51,19 +51,19 @@ export type KeyPair = {
 };
 
 /** Makes a P-256 key pair; throws `random_failed`. */
-export async function generateKeyPair(backend: Backend = webBackend): Promise<KeyPair> {
-  return keyPairOf(newP256(backend).secret, backend);
+export async function generateKeyPair(provider: CryptoProvider = webProvider): Promise<KeyPair> {
+  return keyPairOf(newP256(provider).secret, provider);
 }
 
 /**
  * Makes the P-256 key pair of a scalar again; throws `key_invalid` for one that is zero or not
  * below the order of the curve.
  */
-export function keyPairOf(secret: Uint8Array, backend: Backend = webBackend): KeyPair {
-  const point = backend.p256.publicKey(secret);
+export function keyPairOf(secret: Uint8Array, provider: CryptoProvider = webProvider): KeyPair {
+  const point = provider.p256.publicKey(secret);
   const pkcs8 = encodePkcs8(secret, point);
   const spki = encodeSpki(point);
-  const recipient = p256Recipient(point, backend.p256.compress(point)).text;
+  const recipient = p256Recipient(point, provider.p256.compress(point)).text;
   return {
     secret,
     pkcs8,
@@ -81,13 +81,16 @@ export function keyPairOf(secret: Uint8Array, backend: Backend = webBackend): Ke
 export type PostQuantumKeyPair = { seed: Uint8Array; privateText: string; publicText: string; recipient: string };
 
 /** Makes a post-quantum key pair (ML-KEM-768 with P-256); throws `random_failed`. */
-export async function generatePostQuantumKeyPair(backend: Backend = webBackend): Promise<PostQuantumKeyPair> {
-  return postQuantumKeyPairOf(undefined, backend);
+export async function generatePostQuantumKeyPair(provider: CryptoProvider = webProvider): Promise<PostQuantumKeyPair> {
+  return postQuantumKeyPairOf(undefined, provider);
 }
 
 /** Makes the post-quantum key pair of a seed again. @param seed a fresh one when undefined */
-export function postQuantumKeyPairOf(seed: Uint8Array | undefined, backend: Backend = webBackend): PostQuantumKeyPair {
-  const { secret, recipient, ...made } = newHybridKey(backend, 'mlkem768p256tag', seed);
+export function postQuantumKeyPairOf(
+  seed: Uint8Array | undefined,
+  provider: CryptoProvider = webProvider,
+): PostQuantumKeyPair {
+  const { secret, recipient, ...made } = newHybridKey(provider, 'mlkem768p256tag', seed);
   return { ...made, recipient, privateText: `${recipientLine(recipient)}${secret}\n`, publicText: `${recipient}\n` };
 }
 
@@ -167,20 +170,20 @@ export function isPrivateText(text: string): boolean {
  * const identities = parseIdentities('AGE-SECRET-KEY-1…\n');
  * const plaintext = await opened.decrypt(identities);
  */
-export function parseIdentities(text: string, backend: Backend = webBackend): Identity[] {
+export function parseIdentities(text: string, provider: CryptoProvider = webProvider): Identity[] {
   const all = splitKeyFile(text);
   const isPair =
     all.some(({ label }) => label === 'PUBLIC KEY') && all.some(({ label }) => label?.endsWith('PRIVATE KEY'));
   const recipients = new Set<string>();
   const identities: Identity[] = [];
   for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
-    const { identity, recipient } = parseIdentity(part, backend);
+    const { identity, recipient } = parseIdentity(part, provider);
     checkRecipientLine(part, recipient);
     identities.push({ ...identity, recipient });
     recipients.add(recipient);
   }
   for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {
-    const recipient = parseRecipient(part, backend).text;
+    const recipient = parseRecipient(part, provider).text;
     checkRecipientLine(part, recipient);
     if (recipient === undefined || !recipients.has(recipient))
       throw new SealpinError(
@@ -206,12 +209,12 @@ export function secretIn(text: string): Uint8Array {
   throw new SealpinError('key_invalid', 'there is no private key in the file that signs');
 }
 
-function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
+function parseIdentity(part: KeyPart, provider: CryptoProvider): NamedIdentity {
   switch (part.label) {
     case 'PRIVATE KEY':
-      return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), backend);
+      return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), provider);
     case 'EC PRIVATE KEY':
-      return identityFromEcPrivate(parseSec1(decodeBlock(part), false), backend);
+      return identityFromEcPrivate(parseSec1(decodeBlock(part), false), provider);
     case 'ENCRYPTED PRIVATE KEY':
       throw protectedKey();
     case 'PUBLIC KEY':
@@ -225,8 +228,8 @@ function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
         reason: 'unsupported_key',
       });
   }
-  if (isHybridSecret(part.text)) return hybridIdentity(part.text, backend);
-  if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, backend);
+  if (isHybridSecret(part.text)) return hybridIdentity(part.text, provider);
+  if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, provider);
   if (part.text.startsWith('age1'))
     throw new SealpinError('key_invalid', 'this is a public key, where a private one is needed', {
       reason: 'is_public',
@@ -243,13 +246,13 @@ function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
  * const recipients = parseRecipients('age1tag1…');
  * const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients });
  */
-export function parseRecipients(text: string, backend: Backend = webBackend): Recipient[] {
+export function parseRecipients(text: string, provider: CryptoProvider = webProvider): Recipient[] {
   if (isPrivateText(text))
     throw new SealpinError('key_invalid', 'this is a private key, where a public one is needed', {
       reason: 'is_private',
     });
   const recipients = splitKeyFile(text).map((part) => {
-    const recipient = parseRecipient(part, backend);
+    const recipient = parseRecipient(part, provider);
     checkRecipientLine(part, recipient.text);
     return recipient;
   });
@@ -257,13 +260,13 @@ export function parseRecipients(text: string, backend: Backend = webBackend): Re
   return recipients;
 }
 
-function parseRecipient(part: KeyPart, backend: Backend): Recipient {
-  if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), backend);
+function parseRecipient(part: KeyPart, provider: CryptoProvider): Recipient {
+  if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), provider);
   if (part.label !== undefined)
     throw new SealpinError('key_invalid', `a key of this kind cannot be used (line ${part.line})`, {
       reason: 'unsupported_key',
     });
-  if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33), backend);
+  if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33), provider);
   if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
   if (part.text.startsWith('age1'))

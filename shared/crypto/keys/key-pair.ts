@@ -1,7 +1,7 @@
 /** P-256 keys in DER as recipients and identities. */
 import { SealpinError } from '../../errors.ts';
-import type { Backend } from '../providers/backend.ts';
-import { webBackend } from '../providers/web.ts';
+import type { CryptoProvider } from '../providers/provider.ts';
+import { webProvider } from '../providers/web.ts';
 import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
 import type { Identity, Recipient } from '../types.ts';
 import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';
@@ -10,14 +10,20 @@ import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';
 export type NamedRecipient = Recipient & { readonly text: string };
 
 /** Makes the recipient of a point of 33 or 65 bytes; throws `key_invalid`. */
-export function recipientFromPoint(bytes: Uint8Array, { p256 }: Pick<Backend, 'p256'> = webBackend): NamedRecipient {
+export function recipientFromPoint(
+  bytes: Uint8Array,
+  { p256 }: Pick<CryptoProvider, 'p256'> = webProvider,
+): NamedRecipient {
   const point = bytes.length === 33 ? p256.decompress(bytes) : bytes;
   return p256Recipient(point, p256.compress(point));
 }
 
 /** Makes the recipient of a public key in DER (SPKI, P-256); throws `key_invalid`. */
-export function recipientFromSpki(spki: Uint8Array, backend: Pick<Backend, 'p256'> = webBackend): NamedRecipient {
-  return recipientFromPoint(parseSpki(spki), backend);
+export function recipientFromSpki(
+  spki: Uint8Array,
+  provider: Pick<CryptoProvider, 'p256'> = webProvider,
+): NamedRecipient {
+  return recipientFromPoint(parseSpki(spki), provider);
 }
 
 /** An identity, and the text of its recipient. */
@@ -29,11 +35,11 @@ export type NamedIdentity = { identity: Identity; recipient: string };
  */
 export function identityFromEcPrivate(
   { secret, points }: EcPrivate,
-  backend: Pick<Backend, 'p256'> = webBackend,
+  provider: Pick<CryptoProvider, 'p256'> = webProvider,
 ): NamedIdentity {
-  const own = backend.p256.publicKey(secret);
-  const recipient = recipientFromPoint(own, backend).text;
-  if (points.some((point) => recipientFromPoint(point, backend).text !== recipient))
+  const own = provider.p256.publicKey(secret);
+  const recipient = recipientFromPoint(own, provider).text;
+  if (points.some((point) => recipientFromPoint(point, provider).text !== recipient))
     throw new SealpinError('key_invalid', 'the private key and the public key in the file do not belong together');
   return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
 }
@@ -53,7 +59,7 @@ export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
  */
 export function identityFromPair(pkcs8: Uint8Array, spki: Uint8Array): Identity {
   const bytes = parseSpki(spki);
-  const point = bytes.length === 33 ? webBackend.p256.decompress(bytes) : bytes;
+  const point = bytes.length === 33 ? webProvider.p256.decompress(bytes) : bytes;
   return p256Identity({ secret: parsePkcs8(pkcs8).secret.slice(), point });
 }
 

@@ -4,7 +4,7 @@
  */
 import { ed25519 } from '../providers/ed25519.ts';
 import { hkdf } from '../providers/kdf.ts';
-import { webBackend } from '../providers/web.ts';
+import { webProvider } from '../providers/web.ts';
 import { decodeKey, encodeKey } from './bech32.ts';
 
 const prefix = 'sealpin-signer';
@@ -19,7 +19,7 @@ export type ParcelSigner = { readonly text: string; sign(message: Uint8Array): U
 
 /** The signer of a key pair. @param secret 32 bytes: a P-256 scalar, or the seed of a hybrid key */
 export function parcelSigner(secret: Uint8Array): ParcelSigner {
-  const seed = hkdf(webBackend, secret, new Uint8Array(0), info);
+  const seed = hkdf(webProvider, secret, new Uint8Array(0), info);
   return {
     text: encodeKey(prefix, ed25519.getPublicKey(seed)),
     sign: (message) => ed25519.sign(message, seed),

@@ -1,6 +1,6 @@
 /** Tags by which a service finds files, and which it cannot read. */
 import { hkdf } from '../providers/kdf.ts';
-import { webBackend } from '../providers/web.ts';
+import { webProvider } from '../providers/web.ts';
 import { hex, utf8 } from '../bytes.ts';
 import { parsePkcs8 } from './der.ts';
 
@@ -10,6 +10,6 @@ import { parsePkcs8 } from './der.ts';
  * @param pkcs8 the account's private key, in DER
  */
 export function searchTag(pkcs8: Uint8Array, tag: string): string {
-  const key = hkdf(webBackend, parsePkcs8(pkcs8).secret, new Uint8Array(0), 'sealpin/v1 tag');
-  return hex(webBackend.hmac('sha256', key, utf8(tag)));
+  const key = hkdf(webProvider, parsePkcs8(pkcs8).secret, new Uint8Array(0), 'sealpin/v1 tag');
+  return hex(webProvider.hmac('sha256', key, utf8(tag)));
 }

@@ -6,7 +6,7 @@
 import { base64urlnopad } from '@scure/base';
 import { ed25519 } from '../providers/ed25519.ts';
 import { hkdf } from '../providers/kdf.ts';
-import { webBackend } from '../providers/web.ts';
+import { webProvider } from '../providers/web.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { keyIdOf, type ApiKey } from './api-key.ts';
 
@@ -21,7 +21,7 @@ const info = 'sealpin/v1 signed-url ed25519';
 export type SignedToken = { alg: unknown; keyId: string; signed: string; signature: Uint8Array; claims: unknown };
 
 function seedOf({ secret }: Pick<ApiKey, 'secret'>): Uint8Array {
-  return hkdf(webBackend, secret, new Uint8Array(0), info);
+  return hkdf(webProvider, secret, new Uint8Array(0), info);
 }
 
 /** The public half of what an API key signs with: 32 bytes. */

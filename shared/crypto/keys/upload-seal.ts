@@ -1,9 +1,9 @@
 /** Secrets of an unfinished upload, sealed under the API key that it belongs to. */
 import { SealpinError } from '../../errors.ts';
 import { concat } from '../../streams/concat.ts';
-import { draw } from '../providers/backend.ts';
+import { draw } from '../providers/provider.ts';
 import { hkdf } from '../providers/kdf.ts';
-import { webBackend } from '../providers/web.ts';
+import { webProvider } from '../providers/web.ts';
 import { encodePadded, utf8 } from '../bytes.ts';
 import type { ApiKey } from './api-key.ts';
 import { nonceBytes, tagBytes } from '../payload/chunking.ts';
@@ -27,12 +27,12 @@ export async function uploadSeal(
   key: ApiKey,
   { uploadId, preamble }: { uploadId: string; preamble: Uint8Array },
 ): Promise<UploadSeal> {
-  const aead = await webBackend.aesGcm(hkdf(webBackend, key.secret, new Uint8Array(0), 'sealpin/v1 upload'));
+  const aead = await webProvider.aesGcm(hkdf(webProvider, key.secret, new Uint8Array(0), 'sealpin/v1 upload'));
   const aad = (label?: string): Uint8Array =>
     utf8([key.account, uploadId, encodePadded(preamble), ...(label === undefined ? [] : [label])].join('\n'));
   return {
     async seal(plaintext, label) {
-      const nonce = draw(webBackend, nonceBytes);
+      const nonce = draw(webProvider, nonceBytes);
       return concat(nonce, await aead.seal(nonce, plaintext, aad(label)));
     },
     async open(sealed, label) {

@@ -1,7 +1,7 @@
 /** C2SP age.md, "Payload": the STREAM construction of age v1. */
 import { SealpinError } from '../../errors.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
-import { draw, type Backend } from '../providers/backend.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { Chunking, Chunks, Payload } from './chunking.ts';
 
@@ -13,10 +13,10 @@ export const ageChunking: Chunking = { chunkBytes: 65_536, fullLast: true, maxCh
 /** The nonce before the first chunk. */
 const ageNonceBytes = 16;
 
-async function derive(backend: Backend, fileKey: Uint8Array, nonce: Uint8Array): Promise<Chunks> {
+async function derive(provider: CryptoProvider, fileKey: Uint8Array, nonce: Uint8Array): Promise<Chunks> {
   return {
     ...ageChunking,
-    aead: await backend.chaChaPoly(hkdf(backend, fileKey, nonce, 'payload')),
+    aead: await provider.chaChaPoly(hkdf(provider, fileKey, nonce, 'payload')),
     nonce(index, last) {
       const bytes = new Uint8Array(12);
       for (let position = 10, rest = index; rest > 0; position -= 1, rest = Math.floor(rest / 256))
@@ -34,14 +34,14 @@ async function derive(backend: Backend, fileKey: Uint8Array, nonce: Uint8Array):
 export const ageStream: Payload = {
   chunking: ageChunking,
   preambleBytes: ageNonceBytes,
-  async create(backend, fileKey) {
-    const preamble = draw(backend, ageNonceBytes);
-    return { preamble, chunks: await derive(backend, fileKey, preamble) };
+  async create(provider, fileKey) {
+    const preamble = draw(provider, ageNonceBytes);
+    return { preamble, chunks: await derive(provider, fileKey, preamble) };
   },
-  async read(source: ByteSource, backend, fileKey) {
+  async read(source: ByteSource, provider, fileKey) {
     await source.fill(ageNonceBytes);
     if (source.length < ageNonceBytes)
       throw new SealpinError('header_invalid', 'the container ends before its payload');
-    return derive(backend, fileKey, source.take(ageNonceBytes).slice());
+    return derive(provider, fileKey, source.take(ageNonceBytes).slice());
   },
 };

@@ -3,7 +3,7 @@
  * of payload.
  */
 import type { ByteSource } from '../../streams/byte-source.ts';
-import type { Aead, Backend } from '../providers/backend.ts';
+import type { Aead, CryptoProvider } from '../providers/provider.ts';
 
 /**
  * Bytes of the tag at the end of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section
@@ -37,9 +37,9 @@ export interface Payload {
   /** Bytes before the first chunk. */
   readonly preambleBytes: number;
   /** Draws a fresh salt; returns the preamble with it and the cipher of the chunks. */
-  create(backend: Backend, fileKey: Uint8Array): Promise<{ preamble: Uint8Array; chunks: Chunks }>;
+  create(provider: CryptoProvider, fileKey: Uint8Array): Promise<{ preamble: Uint8Array; chunks: Chunks }>;
   /** Takes the preamble that is next in the source; returns the cipher of the chunks after it. */
-  read(source: ByteSource, backend: Backend, fileKey: Uint8Array): Promise<Chunks>;
+  read(source: ByteSource, provider: CryptoProvider, fileKey: Uint8Array): Promise<Chunks>;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** C2SP chunked-encryption.md, "Cobblestone-256": the payload of `sealpin/v1`. */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../providers/backend.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import type { Chunking, Chunks } from './chunking.ts';
@@ -16,20 +16,20 @@ const commitmentBytes = 32;
 export const preambleBytes = saltBytes + commitmentBytes;
 
 async function derive(
-  backend: Backend,
+  provider: CryptoProvider,
   inputKey: Uint8Array,
   context: Uint8Array,
   salt: Uint8Array,
 ): Promise<{ commitment: Uint8Array; chunks: Chunks }> {
   if (inputKey.length !== inputKeyBytes) throw new TypeError('the input key of Cobblestone-256 has 32 bytes');
   const info = concat(utf8('c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0'), salt, context);
-  const derived = expand(backend, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
+  const derived = expand(provider, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
   const baseNonce = derived.slice(32, 44);
   return {
     commitment: derived.slice(44),
     chunks: {
       ...cobblestoneChunking,
-      aead: await backend.aesGcm(derived.slice(0, 32)),
+      aead: await provider.aesGcm(derived.slice(0, 32)),
       nonce(index) {
         const nonce = baseNonce.slice();
         // By division, not by shifts: an index may pass 2^32, where JavaScript's operators on bits
@@ -49,12 +49,12 @@ async function derive(
  * @returns the salt and the commitment as the preamble, and the cipher of the chunks
  */
 export async function newCobblestone(
-  backend: Backend,
+  provider: CryptoProvider,
   inputKey: Uint8Array,
   context: Uint8Array,
 ): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
-  const salt = draw(backend, saltBytes);
-  const { commitment, chunks } = await derive(backend, inputKey, context, salt);
+  const salt = draw(provider, saltBytes);
+  const { commitment, chunks } = await derive(provider, inputKey, context, salt);
   return { preamble: concat(salt, commitment), chunks };
 }
 
@@ -65,14 +65,14 @@ export async function newCobblestone(
  */
 export async function readCobblestone(
   source: ByteSource,
-  backend: Backend,
+  provider: CryptoProvider,
   inputKey: Uint8Array,
   context: Uint8Array,
 ): Promise<Chunks> {
   await source.fill(preambleBytes);
   if (source.length < preambleBytes)
     throw new SealpinError('container_invalid', 'the data is cut off at its start', { reason: 'payload' });
-  const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());
+  const { commitment, chunks } = await derive(provider, inputKey, context, source.take(saltBytes).slice());
   if (!timingSafeEqual(commitment, source.take(commitmentBytes)))
     throw new SealpinError('decrypt_failed', 'the data is damaged at its start', { reason: 'payload' });
   return chunks;

@@ -7,7 +7,7 @@ import { at } from '../../streams/at.ts';
 import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { concat } from '../../streams/concat.ts';
-import type { Awaitable } from '../providers/backend.ts';
+import type { Awaitable } from '../providers/provider.ts';
 import { streamBatches, takeBatch, type Batch } from './batch.ts';
 import { batchBytes, tagBytes, type Chunks } from './chunking.ts';
 

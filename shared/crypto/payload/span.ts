@@ -4,7 +4,7 @@
 import { SealpinError } from '../../errors.ts';
 import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
-import type { Awaitable } from '../providers/backend.ts';
+import type { Awaitable } from '../providers/provider.ts';
 import type { Batch } from './batch.ts';
 import { batchBytes, chunkCount, sealedBytes, tagBytes, type Chunking, type Chunks } from './chunking.ts';
 import { openBatches } from './open-chunks.ts';

@@ -1,5 +1,5 @@
 /**
- * The backend for every runtime: WebCrypto where all runtimes have it, noble for the rest. With
+ * The provider for every runtime: WebCrypto where all runtimes have it, noble for the rest. With
  * `curves.ts` and `ed25519.ts` the one file that touches either.
  */
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
@@ -7,7 +7,7 @@ import { hmac } from '@noble/hashes/hmac.js';
 import { scryptAsync } from '@noble/hashes/scrypt.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import type { Aead, Backend, CompressibleCurve, Curve, HybridKem } from './backend.ts';
+import type { Aead, CryptoProvider, CompressibleCurve, Curve, HybridKem } from './provider.ts';
 import { concat } from '../../streams/concat.ts';
 import { ml_kem768_p256, ml_kem768_x25519, p256, x25519 } from './curves.ts';
 
@@ -151,7 +151,7 @@ function nobleHybrid(kem: () => typeof ml_kem768_p256): HybridKem {
 }
 
 /** WebCrypto and noble: runs in workerd, Node and browsers. */
-export const webBackend: Backend = {
+export const webProvider: CryptoProvider = {
   name: 'web',
   random(bytes) {
     const drawn = new Uint8Array(bytes);

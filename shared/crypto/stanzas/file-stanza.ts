@@ -1,6 +1,6 @@
 /** The `file` stanza of a detached header: whose header it is, and what the file is called. */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../providers/backend.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../providers/kdf.ts';
@@ -35,8 +35,8 @@ export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; se
   return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
 
-const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
-  backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
+const aeadFor = (provider: CryptoProvider, fileKey: Uint8Array) =>
+  provider.aesGcm(hkdf(provider, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
 
 /**
  * Seals the description of a file, bound to its id.
@@ -44,7 +44,7 @@ const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
  * that is no whole number of at least 0
  */
 export async function sealFileStanza(
-  backend: Backend,
+  provider: CryptoProvider,
   fileKey: Uint8Array,
   fileId: string,
   { filename, contentType, size, metadata, tags }: FileInfo,
@@ -54,20 +54,20 @@ export async function sealFileStanza(
   const json = utf8(JSON.stringify({ filename, contentType, size, metadata, tags }));
   const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
   padded.set(json);
-  const nonce = draw(backend, nonceBytes);
-  const aead = await aeadFor(backend, fileKey);
+  const nonce = draw(provider, nonceBytes);
+  const aead = await aeadFor(provider, fileKey);
   return { args: ['file', fileId], body: concat(nonce, await aead.seal(nonce, padded, utf8(fileId))) };
 }
 
 /** Opens a file stanza; throws `decrypt_failed` when it belongs to another file than `fileId`. */
 export async function openFileStanza(
-  backend: Backend,
+  provider: CryptoProvider,
   fileKey: Uint8Array,
   fileId: string,
   stanza: Stanza,
 ): Promise<FileInfo> {
   const parsed = parseFileStanza(stanza);
-  const aead = await aeadFor(backend, fileKey);
+  const aead = await aeadFor(provider, fileKey);
   return parseFileInfo(fromUtf8(await aead.open(parsed.nonce, parsed.sealed, utf8(fileId))));
 }
 

@@ -2,7 +2,7 @@
  * HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Aead, type Awaitable, type Backend } from '../providers/backend.ts';
+import { draw, type Aead, type Awaitable, type CryptoProvider } from '../providers/provider.ts';
 import { utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { expand, extract } from '../providers/kdf.ts';
@@ -29,13 +29,13 @@ const uint16be = (value: number): Uint8Array => Uint8Array.of(value >> 8, value 
 
 /** LabeledExtract (RFC 9180 section 4). @param suite `suite_id` of the caller */
 export function labeledExtract(
-  backend: Backend,
+  provider: CryptoProvider,
   suite: Uint8Array,
   salt: Uint8Array,
   label: string,
   ikm: Uint8Array,
 ): Uint8Array {
-  return extract(backend, salt, concat(hpkeVersion, suite, utf8(label), ikm));
+  return extract(provider, salt, concat(hpkeVersion, suite, utf8(label), ikm));
 }
 
 /**
@@ -44,23 +44,23 @@ export function labeledExtract(
  * @param bytes length of the result
  */
 export function labeledExpand(
-  backend: Backend,
+  provider: CryptoProvider,
   suite: Uint8Array,
   prk: Uint8Array,
   label: string,
   info: Uint8Array,
   bytes: number,
 ): Uint8Array {
-  return expand(backend, 'sha256', prk, concat(uint16be(bytes), hpkeVersion, suite, utf8(label), info), bytes);
+  return expand(provider, 'sha256', prk, concat(uint16be(bytes), hpkeVersion, suite, utf8(label), info), bytes);
 }
 
 /** ExtractAndExpand of DHKEM (RFC 9180 section 4.1). */
-function dhSecret(backend: Backend, dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array): Uint8Array {
+function dhSecret(provider: CryptoProvider, dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array): Uint8Array {
   const suite = concat(utf8('KEM'), uint16be(kems.p256));
   return labeledExpand(
-    backend,
+    provider,
     suite,
-    labeledExtract(backend, suite, empty, 'eae_prk', dh),
+    labeledExtract(provider, suite, empty, 'eae_prk', dh),
     'shared_secret',
     concat(enc, recipient),
     32,
@@ -68,11 +68,11 @@ function dhSecret(backend: Backend, dh: Uint8Array, enc: Uint8Array, recipient: 
 }
 
 /** Draws a P-256 key pair: the scalar (32 bytes) and its point (65 bytes). */
-export function newP256(backend: Backend): { secret: Uint8Array; point: Uint8Array } {
+export function newP256(provider: CryptoProvider): { secret: Uint8Array; point: Uint8Array } {
   for (let attempt = 0; attempt < 8; attempt += 1) {
-    const secret = draw(backend, 32);
+    const secret = draw(provider, 32);
     try {
-      return { secret, point: backend.p256.publicKey(secret) };
+      return { secret, point: provider.p256.publicKey(secret) };
     } catch (error) {
       // One in 2^32 draws is not below the order of the curve.
       if (!isSealpinError(error, 'key_invalid')) throw error;
@@ -82,23 +82,23 @@ export function newP256(backend: Backend): { secret: Uint8Array; point: Uint8Arr
 }
 
 /** Encap of DHKEM(P-256, HKDF-SHA256) to a point of 65 bytes. */
-export async function encapsulateP256(backend: Backend, recipient: Uint8Array): Promise<Encapsulated> {
-  const { secret, point } = newP256(backend);
-  return { enc: point, shared: dhSecret(backend, await backend.p256.agree(secret, recipient), point, recipient) };
+export async function encapsulateP256(provider: CryptoProvider, recipient: Uint8Array): Promise<Encapsulated> {
+  const { secret, point } = newP256(provider);
+  return { enc: point, shared: dhSecret(provider, await provider.p256.agree(secret, recipient), point, recipient) };
 }
 
 /** Decap of the same; throws `key_invalid` for an `enc` that is not a point of the curve. */
 export async function decapsulateP256(
-  backend: Backend,
+  provider: CryptoProvider,
   own: { secret: Uint8Array; point: Uint8Array },
   enc: Uint8Array,
 ): Promise<Uint8Array> {
-  return dhSecret(backend, await backend.p256.agree(own.secret, enc), enc, own.point);
+  return dhSecret(provider, await provider.p256.agree(own.secret, enc), enc, own.point);
 }
 
 /** Returns the cipher of an AEAD row under a key. */
-export function cipherOf(backend: Backend, aead: HpkeAead, key: Uint8Array): Awaitable<Aead> {
-  return aead.id === aeads.chaChaPoly.id ? backend.chaChaPoly(key) : backend.aesGcm(key);
+export function cipherOf(provider: CryptoProvider, aead: HpkeAead, key: Uint8Array): Awaitable<Aead> {
+  return aead.id === aeads.chaChaPoly.id ? provider.chaChaPoly(key) : provider.aesGcm(key);
 }
 
 /**
@@ -106,7 +106,7 @@ export function cipherOf(backend: Backend, aead: HpkeAead, key: Uint8Array): Awa
  * message.
  */
 export async function keySchedule(
-  backend: Backend,
+  provider: CryptoProvider,
   kem: number,
   aead: HpkeAead,
   shared: Uint8Array,
@@ -115,21 +115,21 @@ export async function keySchedule(
   const suite = concat(utf8('HPKE'), uint16be(kem), uint16be(kdfId), uint16be(aead.id));
   const context = concat(
     Uint8Array.of(0),
-    labeledExtract(backend, suite, empty, 'psk_id_hash', empty),
-    labeledExtract(backend, suite, empty, 'info_hash', info),
+    labeledExtract(provider, suite, empty, 'psk_id_hash', empty),
+    labeledExtract(provider, suite, empty, 'info_hash', info),
   );
-  const secret = labeledExtract(backend, suite, shared, 'secret', empty);
-  const key = labeledExpand(backend, suite, secret, 'key', context, aead.keyBytes);
-  const nonce = labeledExpand(backend, suite, secret, 'base_nonce', context, 12);
-  return { key, nonce, aead: await cipherOf(backend, aead, key) };
+  const secret = labeledExtract(provider, suite, shared, 'secret', empty);
+  const key = labeledExpand(provider, suite, secret, 'key', context, aead.keyBytes);
+  const nonce = labeledExpand(provider, suite, secret, 'base_nonce', context, 12);
+  return { key, nonce, aead: await cipherOf(provider, aead, key) };
 }
 
 /**
  * Computes the tag of a stanza, 4 bytes (C2SP age.md, "The p256tag recipient type").
  * @param hashed part of the key
  */
-export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
-  return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
+export function stanzaTag(provider: CryptoProvider, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
+  return extract(provider, info, concat(enc, provider.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }
 
 /** Opens the body of a stanza; undefined where it is for another key or password. */

@@ -3,7 +3,7 @@
  * mlkem768p256tag recipient type"), for files that must resist the quantum computers of the future.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Backend, type HybridKem } from '../providers/backend.ts';
+import { draw, type CryptoProvider, type HybridKem } from '../providers/provider.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { aeads, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
@@ -17,7 +17,7 @@ import type { Identity, Recipient } from '../types.ts';
 const hybridKinds = {
   mlkem768x25519: {
     kem: kems.mlkem768x25519,
-    of: (backend: Backend) => backend.mlkem768x25519,
+    of: (provider: CryptoProvider) => provider.mlkem768x25519,
     randomBytes: 64,
     isTagged: false,
     encBytes: 1120,
@@ -27,7 +27,7 @@ const hybridKinds = {
   },
   mlkem768p256tag: {
     kem: kems.mlkem768p256,
-    of: (backend: Backend) => backend.mlkem768p256,
+    of: (provider: CryptoProvider) => provider.mlkem768p256,
     randomBytes: 160,
     isTagged: true,
     encBytes: 1153,
@@ -75,12 +75,12 @@ export function hybridRecipient(text: string): Recipient {
     kind: 'key',
     text,
     postQuantum: true,
-    async wrap(fileKey, format, backend) {
+    async wrap(fileKey, format, provider) {
       if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'a post-quantum key takes age files only');
-      const { enc, shared } = kind.of(backend).encapsulate(publicKey, draw(backend, kind.randomBytes));
-      const { aead, nonce } = await keySchedule(backend, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
+      const { enc, shared } = kind.of(provider).encapsulate(publicKey, draw(provider, kind.randomBytes));
+      const { aead, nonce } = await keySchedule(provider, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
       const tag = kind.isTagged
-        ? [encodeBase64(stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))]
+        ? [encodeBase64(stanzaTag(provider, infoOf(name), enc, publicKey.subarray(pointOffset)))]
         : [];
       return { args: [name, ...tag, encodeBase64(enc)], body: await aead.seal(nonce, fileKey) };
     },
@@ -93,8 +93,8 @@ export function isHybridSecret(text: string): boolean {
 }
 
 /** Encodes the public key of a seed as text. */
-function publicText(backend: Backend, name: HybridName, seed: Uint8Array): string {
-  return encodeKey(hybridKinds[name].prefix, hybridKinds[name].of(backend).publicKey(seed));
+function publicText(provider: CryptoProvider, name: HybridName, seed: Uint8Array): string {
+  return encodeKey(hybridKinds[name].prefix, hybridKinds[name].of(provider).publicKey(seed));
 }
 
 /**
@@ -102,16 +102,16 @@ function publicText(backend: Backend, name: HybridName, seed: Uint8Array): strin
  * @param given its seed, 32 bytes; a fresh one by default
  */
 export function newHybridKey(
-  backend: Backend,
+  provider: CryptoProvider,
   name: HybridName,
   given?: Uint8Array,
 ): { seed: Uint8Array; secret: string; recipient: string } {
-  const seed = given ?? draw(backend, seedBytes);
+  const seed = given ?? draw(provider, seedBytes);
   if (seed.length !== seedBytes) throw new TypeError(`a seed has ${seedBytes} bytes`);
   return {
     seed,
     secret: encodeKey(hybridKinds[name].secretPrefix, seed).toUpperCase(),
-    recipient: publicText(backend, name, seed),
+    recipient: publicText(provider, name, seed),
   };
 }
 
@@ -120,28 +120,28 @@ export function newHybridKey(
  * `key_invalid`.
  * @returns also the text of its recipient
  */
-export function hybridIdentity(text: string, backend: Backend): { identity: Identity; recipient: string } {
+export function hybridIdentity(text: string, provider: CryptoProvider): { identity: Identity; recipient: string } {
   const name: HybridName = text.startsWith('SEALPIN-') ? 'mlkem768p256tag' : 'mlkem768x25519';
   const kind = hybridKinds[name];
   const seed = decodeKey(text, kind.secretPrefix, seedBytes);
-  const publicKey = kind.of(backend).publicKey(seed);
+  const publicKey = kind.of(provider).publicKey(seed);
   const identity: Identity = {
     kind: 'key',
-    async unwrap({ stanzas }, format, backend) {
+    async unwrap({ stanzas }, format, provider) {
       if (!format.stanzas.has(name)) return undefined;
       for (const stanza of stanzas) {
         if (stanza.args[0] !== name) continue;
         const { tag, enc } = parseHybridStanza(stanza);
         if (
           tag !== undefined &&
-          !timingSafeEqual(tag, stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))
+          !timingSafeEqual(tag, stanzaTag(provider, infoOf(name), enc, publicKey.subarray(pointOffset)))
         )
           continue;
         const { aead, nonce } = await keySchedule(
-          backend,
+          provider,
           kind.kem,
           aeads.chaChaPoly,
-          decapsulate(kind.of(backend), seed, enc),
+          decapsulate(kind.of(provider), seed, enc),
           infoOf(name),
         );
         const fileKey = await openedBy(aead, nonce, stanza.body);

@@ -3,7 +3,7 @@
  * tag.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import type { Backend } from '../providers/backend.ts';
+import type { CryptoProvider } from '../providers/provider.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';
@@ -40,11 +40,11 @@ export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipi
   return {
     kind: 'key',
     text: encodeKey('age1tag', compressed),
-    async wrap(fileKey, { p256, wrapAead }, backend) {
+    async wrap(fileKey, { p256, wrapAead }, provider) {
       const info = utf8(p256.info);
-      const { enc, shared } = await encapsulateP256(backend, point);
-      const { aead, nonce } = await keySchedule(backend, kems.p256, wrapAead, shared, info);
-      const tag = p256.isTagged ? [encodeBase64(stanzaTag(backend, info, enc, compressed))] : [];
+      const { enc, shared } = await encapsulateP256(provider, point);
+      const { aead, nonce } = await keySchedule(provider, kems.p256, wrapAead, shared, info);
+      const tag = p256.isTagged ? [encodeBase64(stanzaTag(provider, info, enc, compressed))] : [];
       return { args: [p256.name, ...tag, encodeBase64(enc)], body: await aead.seal(nonce, fileKey) };
     },
   };
@@ -57,13 +57,13 @@ type P256Key = { secret: Uint8Array; point: Uint8Array };
 export function p256Identity(own: P256Key): Identity {
   return {
     kind: 'key',
-    async unwrap({ stanzas }, format, backend) {
+    async unwrap({ stanzas }, format, provider) {
       for (const stanza of stanzas) {
         if (stanza.args[0] !== format.p256.name) continue;
         const { tag, enc } = parsePointStanza(stanza, format);
-        if (tag !== undefined && !isTagOf(backend, tag, { info: utf8(format.p256.info), enc, point: own.point }))
+        if (tag !== undefined && !isTagOf(provider, tag, { info: utf8(format.p256.info), enc, point: own.point }))
           continue;
-        const fileKey = await openStanza(backend, format, own, enc, stanza.body);
+        const fileKey = await openStanza(provider, format, own, enc, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }
       return undefined;
@@ -72,23 +72,23 @@ export function p256Identity(own: P256Key): Identity {
 }
 
 function isTagOf(
-  backend: Backend,
+  provider: CryptoProvider,
   tag: Uint8Array,
   { info, enc, point }: { info: Uint8Array; enc: Uint8Array; point: Uint8Array },
 ): boolean {
-  return timingSafeEqual(tag, stanzaTag(backend, info, enc, backend.p256.compress(point)));
+  return timingSafeEqual(tag, stanzaTag(provider, info, enc, provider.p256.compress(point)));
 }
 
 async function openStanza(
-  backend: Backend,
+  provider: CryptoProvider,
   { p256, wrapAead }: FormatRow,
   own: P256Key,
   enc: Uint8Array,
   body: Uint8Array,
 ): Promise<Uint8Array | undefined> {
   try {
-    const shared = await decapsulateP256(backend, own, enc);
-    const { aead, nonce } = await keySchedule(backend, kems.p256, wrapAead, shared, utf8(p256.info));
+    const shared = await decapsulateP256(provider, own, enc);
+    const { aead, nonce } = await keySchedule(provider, kems.p256, wrapAead, shared, utf8(p256.info));
     return await openedBy(aead, nonce, body);
   } catch (error) {
     if (isSealpinError(error, 'key_invalid'))

@@ -3,7 +3,7 @@
  * latter.
  */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../providers/backend.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
@@ -67,7 +67,7 @@ function costText(name: KdfName, cost: number): string {
 }
 
 async function wrapAeadOf(
-  backend: Backend,
+  provider: CryptoProvider,
   { passwords, wrapAead }: FormatRow,
   password: Uint8Array,
   { name, salt, cost }: { name: KdfName; salt: Uint8Array; cost: number },
@@ -77,9 +77,9 @@ async function wrapAeadOf(
   const labelled = concat(utf8(kdf.saltLabel), salt);
   const key =
     name === 'scrypt'
-      ? await backend.scrypt(password, labelled, { logN: cost, r: 8, p: 1 })
-      : await backend.pbkdf2(password, labelled, cost);
-  return cipherOf(backend, wrapAead, key);
+      ? await provider.scrypt(password, labelled, { logN: cost, r: 8, p: 1 })
+      : await provider.pbkdf2(password, labelled, cost);
+  return cipherOf(provider, wrapAead, key);
 }
 
 function normalize(password: string): string {
@@ -119,9 +119,9 @@ export function passwordRecipient(password: string, kdf: PasswordKdf = { name: '
     throw new SealpinError('invalid_request', `the cost of ${kdf.name} must be from ${min} to ${max}`);
   return {
     kind: 'password',
-    async wrap(fileKey, format, backend) {
-      const salt = draw(backend, saltBytes);
-      const aead = await wrapAeadOf(backend, format, bytes, { name: kdf.name, salt, cost });
+    async wrap(fileKey, format, provider) {
+      const salt = draw(provider, saltBytes);
+      const aead = await wrapAeadOf(provider, format, bytes, { name: kdf.name, salt, cost });
       return { args: [kdf.name, encodeBase64(salt), String(cost)], body: await aead.seal(zeroNonce, fileKey) };
     },
   };
@@ -138,12 +138,12 @@ export function passwordIdentity(password: string): Identity {
   const given = utf8(password);
   return {
     kind: 'password',
-    async unwrap({ stanzas }, format, backend) {
+    async unwrap({ stanzas }, format, provider) {
       for (const stanza of stanzas) {
         if (format.stanzas.get(stanza.args[0] ?? '')?.kind !== 'password') continue;
         const parameters = parsePasswordStanza(stanza, format);
         for (const bytes of timingSafeEqual(normalized, given) ? [normalized] : [normalized, given]) {
-          const aead = await wrapAeadOf(backend, format, bytes, parameters);
+          const aead = await wrapAeadOf(provider, format, bytes, parameters);
           const fileKey = await openedBy(aead, zeroNonce, stanza.body);
           if (fileKey !== undefined) return fileKey;
         }

@@ -1,6 +1,6 @@
 /** C2SP age.md, "The X25519 recipient type": age's own keys. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../providers/backend.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { decodeBase64, encodeBase64 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
@@ -21,8 +21,8 @@ function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
   return { share };
 }
 
-async function wrapAead(backend: Backend, shared: Uint8Array, share: Uint8Array, recipient: Uint8Array) {
-  return backend.chaChaPoly(hkdf(backend, shared, concat(share, recipient), 'age-encryption.org/v1/X25519'));
+async function wrapAead(provider: CryptoProvider, shared: Uint8Array, share: Uint8Array, recipient: Uint8Array) {
+  return provider.chaChaPoly(hkdf(provider, shared, concat(share, recipient), 'age-encryption.org/v1/X25519'));
 }
 
 function checkFormat(format: FormatRow): void {
@@ -35,11 +35,11 @@ export function x25519Recipient(text: string): Recipient {
   return {
     kind: 'key',
     text,
-    async wrap(fileKey, format, backend) {
+    async wrap(fileKey, format, provider) {
       checkFormat(format);
-      const secret = draw(backend, 32);
-      const share = backend.x25519.publicKey(secret);
-      const aead = await wrapAead(backend, await backend.x25519.agree(secret, recipient), share, recipient);
+      const secret = draw(provider, 32);
+      const share = provider.x25519.publicKey(secret);
+      const aead = await wrapAead(provider, await provider.x25519.agree(secret, recipient), share, recipient);
       return { args: [stanzaName, encodeBase64(share)], body: await aead.seal(zeroNonce, fileKey) };
     },
   };
@@ -49,17 +49,17 @@ export function x25519Recipient(text: string): Recipient {
  * Makes the identity of an `AGE-SECRET-KEY-1…` text, and the text of its recipient; throws
  * `key_invalid`.
  */
-export function x25519Identity(text: string, backend: Backend): { identity: Identity; recipient: string } {
+export function x25519Identity(text: string, provider: CryptoProvider): { identity: Identity; recipient: string } {
   const secret = decodeKey(text, 'age-secret-key-', 32);
-  const recipient = backend.x25519.publicKey(secret);
+  const recipient = provider.x25519.publicKey(secret);
   const identity: Identity = {
     kind: 'key',
-    async unwrap({ stanzas }, format, backend) {
+    async unwrap({ stanzas }, format, provider) {
       if (!format.stanzas.has(stanzaName)) return undefined;
       for (const stanza of stanzas) {
         if (stanza.args[0] !== stanzaName) continue;
         const { share } = parseX25519Stanza(stanza);
-        const aead = await wrapAead(backend, await sharedSecret(backend, secret, share), share, recipient);
+        const aead = await wrapAead(provider, await sharedSecret(provider, secret, share), share, recipient);
         const fileKey = await openedBy(aead, zeroNonce, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }
@@ -69,9 +69,9 @@ export function x25519Identity(text: string, backend: Backend): { identity: Iden
   return { identity, recipient: encodeKey('age', recipient) };
 }
 
-async function sharedSecret(backend: Backend, secret: Uint8Array, share: Uint8Array): Promise<Uint8Array> {
+async function sharedSecret(provider: CryptoProvider, secret: Uint8Array, share: Uint8Array): Promise<Uint8Array> {
   try {
-    return await backend.x25519.agree(secret, share);
+    return await provider.x25519.agree(secret, share);
   } catch (error) {
     if (!isSealpinError(error, 'key_invalid')) throw error;
     throw new SealpinError('header_invalid', 'an entry for an X25519 key has a share of low order');

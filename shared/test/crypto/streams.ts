@@ -1,4 +1,4 @@
-import type { Backend } from '../../crypto/index.ts';
+import type { CryptoProvider } from '../../crypto/index.ts';
 import { isWebKit } from '../../../testkit/browsers/engine.ts';
 
 /** All bytes of a stream. */
@@ -94,11 +94,11 @@ export function pattern(bytes: number, seed = 1): Uint8Array {
   return out;
 }
 
-/** The backend with random bytes that are the same each time. */
-export function seeded(backend: Backend, seed = 1): Backend {
+/** The provider with random bytes that are the same each time. */
+export function seeded(provider: CryptoProvider, seed = 1): CryptoProvider {
   let calls = 0;
   return {
-    ...backend,
+    ...provider,
     random(bytes) {
       calls += 1;
       return pattern(bytes, seed * 1000 + calls);

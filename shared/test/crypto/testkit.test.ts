@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../testkit/crypto-providers.ts';
 import { testkit } from './suites/testkit.ts';
 
-onEveryBackend(testkit, { isSlowInWorkerd: true });
+onEveryProvider(testkit, { isSlowInWorkerd: true });

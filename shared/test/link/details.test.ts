@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../testkit/crypto-providers.ts';
 import { details } from './suites/details.ts';
 
-onEveryBackend(details);
+onEveryProvider(details);

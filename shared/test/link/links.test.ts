@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../testkit/crypto-providers.ts';
 import { links } from './suites/links.ts';
 
-onEveryBackend(links, { isSlowInWorkerd: true });
+onEveryProvider(links, { isSlowInWorkerd: true });

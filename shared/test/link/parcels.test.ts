@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../testkit/crypto-providers.ts';
 import { parcels } from './suites/parcels.ts';
 
-onEveryBackend(parcels, { isSlowInWorkerd: true });
+onEveryProvider(parcels, { isSlowInWorkerd: true });

@@ -12,7 +12,7 @@ import {
   type ShareReceipt,
   type ShareStatus,
 } from '../../../shared/api.ts';
-import { webBackend } from '../../../shared/crypto/index.ts';
+import { webProvider } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
 import type { Principal } from '../../auth/authenticate.ts';
@@ -162,7 +162,7 @@ function hashOfOpening(c: Ctx): string | undefined {
     throw new SealpinError('invalid_request', 'the Idempotency-Key of an opening has 22 to 255 characters of ASCII', {
       hint: 'make a random one, such as a UUID: anyone who guesses it can open the share again',
     });
-  return webBackend.sha256(new TextEncoder().encode(token)).toHex();
+  return webProvider.sha256(new TextEncoder().encode(token)).toHex();
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseApiKey, uploadSeal, webBackend } from '../../../shared/crypto/index.ts';
+import { parseApiKey, uploadSeal, webProvider } from '../../../shared/crypto/index.ts';
 import { streamOf } from '../../../shared/crypto/bytes.ts';
 import { sealpinV1 } from '../../../shared/crypto/formats/sealpin-v1.ts';
 import { ByteSource } from '../../../shared/streams/byte-source.ts';
@@ -50,7 +50,7 @@ async function openerOf(uploadId: string): Promise<Opener> {
   const preamble = new Uint8Array(row['preamble'] as ArrayBuffer);
   const seal = await uploadSeal(key, { uploadId, preamble });
   const fileKey = await seal.open(new Uint8Array(row['sealed_key'] as ArrayBuffer));
-  const chunks = await sealpinV1.payload.read(new ByteSource(streamOf(preamble)), webBackend, fileKey);
+  const chunks = await sealpinV1.payload.read(new ByteSource(streamOf(preamble)), webProvider, fileKey);
   return async (index, sealed) => {
     try {
       await chunks.aead.open(chunks.nonce(index, false), sealed);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { containers } from '../suites/containers.ts';
 
-onEveryBackend(containers);
+onEveryProvider(containers);

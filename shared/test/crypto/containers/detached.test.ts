@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { detached } from '../suites/detached.ts';
 
-onEveryBackend(detached);
+onEveryProvider(detached);

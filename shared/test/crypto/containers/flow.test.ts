@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { flow } from '../suites/flow.ts';
 
-onEveryBackend(flow);
+onEveryProvider(flow);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { golden } from '../suites/golden.ts';
 
-onEveryBackend(golden);
+onEveryProvider(golden);

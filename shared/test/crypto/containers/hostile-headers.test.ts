@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { hostileHeaders } from '../suites/hostile-headers.ts';
 
-onEveryBackend(hostileHeaders);
+onEveryProvider(hostileHeaders);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { hostilePayloads } from '../suites/hostile-payloads.ts';
 
-onEveryBackend(hostilePayloads, { isSlowInWorkerd: true });
+onEveryProvider(hostilePayloads, { isSlowInWorkerd: true });

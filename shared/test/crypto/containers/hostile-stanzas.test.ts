@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { hostileStanzas } from '../suites/hostile-stanzas.ts';
 
-onEveryBackend(hostileStanzas);
+onEveryProvider(hostileStanzas);

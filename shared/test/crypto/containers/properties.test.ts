@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { properties } from '../suites/properties.ts';
 
-onEveryBackend(properties, { isSlowInWorkerd: true });
+onEveryProvider(properties, { isSlowInWorkerd: true });

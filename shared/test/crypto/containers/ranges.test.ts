@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { ranges } from '../suites/ranges.ts';
 
-onEveryBackend(ranges, { isSlowInWorkerd: true });
+onEveryProvider(ranges, { isSlowInWorkerd: true });

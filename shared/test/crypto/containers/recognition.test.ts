@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { recognition } from '../suites/recognition.ts';
 
-onEveryBackend(recognition);
+onEveryProvider(recognition);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { resumedPayloads } from '../suites/resumed-payloads.ts';
 
-onEveryBackend(resumedPayloads);
+onEveryProvider(resumedPayloads);

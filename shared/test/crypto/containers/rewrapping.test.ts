@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { rewrapping } from '../suites/rewrapping.ts';
 
-onEveryBackend(rewrapping, { isSlowInWorkerd: true });
+onEveryProvider(rewrapping, { isSlowInWorkerd: true });

@@ -12,7 +12,7 @@ import {
   generatePostQuantumKeyPair,
   parseRecipients,
   passwordRecipient,
-  webBackend as backend,
+  webProvider as provider,
 } from '../../../crypto/index.ts';
 import { encodeKey } from '../../../crypto/keys/bech32.ts';
 import { equal } from '../../../../testkit/assertions.ts';
@@ -56,7 +56,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         ]) {
           expect(identityOf(pair.secret, path)).toMatch(/^AGE-PLUGIN-SEALPIN-1[0-9A-Z]+\n$/);
           const plaintext = pattern(70_000);
-          const ours = await seal(backend, 'age', parseRecipients(pair.recipient), plaintext);
+          const ours = await seal(provider, 'age', parseRecipients(pair.recipient), plaintext);
           const theirs = ran('age-current', ['--encrypt', '-r', pair.recipient], plaintext).stdout;
           for (const [program, file] of [
             ['age-current', ours],
@@ -73,7 +73,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       inDirectory(async (path) => {
         const [ann, ben, eve] = [await generateKeyPair(), await generateKeyPair(), await generateKeyPair()];
         const recipients = parseRecipients(`${ann.recipient}\n${ben.recipient}\n`);
-        const file = await seal(backend, 'age', recipients, pattern(10));
+        const file = await seal(provider, 'age', recipients, pattern(10));
         for (const [pair, status] of [
           [ann, 0],
           [ben, 0],
@@ -133,7 +133,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           '-> done',
         ]);
         // The tag has four bytes, so that of another key may be the same: its stanza is no damage.
-        const file = await seal(backend, 'age', parseRecipients(pair.recipient), pattern(1));
+        const file = await seal(provider, 'age', parseRecipients(pair.recipient), pattern(1));
         const [, about = '', key = ''] = /^-> (p256tag .+)\n(.+)\n/m.exec(Buffer.from(file).toString('latin1')) ?? [];
         const changed = [`-> recipient-stanza 0 ${about}`, (key.startsWith('A') ? 'B' : 'A') + key.slice(1)];
         expect(conversation(...given, ...changed, '-> done', '')).toEqual({ stderr: '', said: ['-> done'] });
@@ -145,7 +145,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       inDirectory(async (path) => {
         const { privatePem } = await generateKeyPair();
         const lock = passwordRecipient('violet', { name: 'scrypt', logN: 10 });
-        writeFileSync(path('key'), await seal(backend, 'age', [lock], new TextEncoder().encode(privatePem)));
+        writeFileSync(path('key'), await seal(provider, 'age', [lock], new TextEncoder().encode(privatePem)));
         const { exit } = await runAtTerminal([plugin, path('key')], {
           cwd: path('.'),
           env: { PATH },

@@ -19,7 +19,7 @@ import {
 } from '../../../crypto/index.ts';
 import { makeHeader } from '../../../crypto/file-key.ts';
 import { formatOf } from '../../../crypto/formats/index.ts';
-import { backends, long } from '../../../../testkit/backends.ts';
+import { providers, long } from '../../../../testkit/crypto-providers.ts';
 import { equal, fails } from '../../../../testkit/assertions.ts';
 import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
@@ -37,9 +37,9 @@ const muchWork =
 
 const sizes = long ? [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000] : [0, 65_537];
 
-for (const backend of backends) {
-  // Both backends open the golden files and the testkit of age in the short form, too.
-  describe.runIf(long || backend.name === 'node')(`${backend.name} backend`, () => {
+for (const provider of providers) {
+  // Both providers open the golden files and the testkit of age in the short form, too.
+  describe.runIf(long || provider.name === 'node')(`${provider.name} provider`, () => {
     withProgram('age', { probe: ['--version'] }, () => {
       test('age opens what we encrypt to age1…, and we open what age encrypts, armored too', () =>
         inDirectory(async (path) => {
@@ -49,15 +49,19 @@ for (const backend of backends) {
           for (const size of sizes) {
             const plaintext = pattern(size);
             equal(
-              run('age', ['-d', '-i', path('key')], await seal(backend, 'age', parseRecipients(recipient), plaintext)),
+              run('age', ['-d', '-i', path('key')], await seal(provider, 'age', parseRecipients(recipient), plaintext)),
               plaintext,
               `age -d of ${size}`,
             );
             const binary = run('age', ['-r', recipient], plaintext);
-            equal(await unseal(backend, pieces(binary), parseIdentities(identityFile)), plaintext, `age -r of ${size}`);
+            equal(
+              await unseal(provider, pieces(binary), parseIdentities(identityFile)),
+              plaintext,
+              `age -r of ${size}`,
+            );
             const armored = run('age', ['-a', '-r', recipient], plaintext);
             equal(
-              await unseal(backend, pieces(armored, 1000), parseIdentities(identityFile)),
+              await unseal(provider, pieces(armored, 1000), parseIdentities(identityFile)),
               plaintext,
               `age -a of ${size}`,
             );
@@ -77,20 +81,20 @@ for (const backend of backends) {
           const plaintext = pattern(70_000);
           await writeFile(
             path('ours'),
-            await seal(backend, 'age', [passwordRecipient('correct horse', { name: 'scrypt', logN: 12 })], plaintext),
+            await seal(provider, 'age', [passwordRecipient('correct horse', { name: 'scrypt', logN: 12 })], plaintext),
           );
           atTerminal(`age -d -o ${path('back')} ${path('ours')}`, 1);
           equal(new Uint8Array(await readFile(path('back'))), plaintext);
         }));
 
       // At age's own cost, which noble takes seconds for: once is enough.
-      if (backend.name === 'node') {
+      if (provider.name === 'node') {
         test.runIf(long)('we open what age encrypts with a password', { timeout: 120_000 }, () =>
           inDirectory(async (path) => {
             await writeFile(path('plain'), pattern(70_000));
             atTerminal(`age -p -o ${path('theirs')} ${path('plain')}`, 2);
             equal(
-              await unseal(backend, pieces(new Uint8Array(await readFile(path('theirs')))), [
+              await unseal(provider, pieces(new Uint8Array(await readFile(path('theirs')))), [
                 passwordIdentity('correct horse'),
               ]),
               pattern(70_000),
@@ -102,9 +106,9 @@ for (const backend of backends) {
 
     test('typage opens what we encrypt, and we open what it encrypts to age1…, age1tag1… and a password', async () => {
       const identity = await generateX25519Identity();
-      const pair = await generateKeyPair(backend);
+      const pair = await generateKeyPair(provider);
       const plaintext = pattern(200_000);
-      const ours = await seal(backend, 'age', parseRecipients(await identityToRecipient(identity)), plaintext);
+      const ours = await seal(provider, 'age', parseRecipients(await identityToRecipient(identity)), plaintext);
       const decrypter = new Decrypter();
       decrypter.addIdentity(identity);
       equal(await decrypter.decrypt(ours), plaintext);
@@ -112,27 +116,27 @@ for (const backend of backends) {
       encrypter.addRecipient(await identityToRecipient(identity));
       encrypter.addRecipient(pair.recipient);
       const theirs = await encrypter.encrypt(plaintext);
-      equal(await unseal(backend, pieces(theirs), parseIdentities(identity)), plaintext);
-      equal(await unseal(backend, pieces(theirs), parseIdentities(pair.privatePem)), plaintext);
+      equal(await unseal(provider, pieces(theirs), parseIdentities(identity)), plaintext);
+      equal(await unseal(provider, pieces(theirs), parseIdentities(pair.privatePem)), plaintext);
       const byPassword = new Encrypter();
       byPassword.setPassphrase('pässword');
       byPassword.setScryptWorkFactor(10);
       const locked = await byPassword.encrypt(plaintext);
-      equal(await unseal(backend, pieces(locked), [passwordIdentity('pässword')]), plaintext);
-      const opened = await open(pieces(locked), { backend });
+      equal(await unseal(provider, pieces(locked), [passwordIdentity('pässword')]), plaintext);
+      const opened = await open(pieces(locked), { provider });
       equal('opens' in opened && opened.opens, 'password');
       const byOurs = new Decrypter();
       byOurs.addPassphrase('pässword');
       equal(
         await byOurs.decrypt(
-          await seal(backend, 'age', [passwordRecipient('pässword', { name: 'scrypt', logN: 10 })], plaintext),
+          await seal(provider, 'age', [passwordRecipient('pässword', { name: 'scrypt', logN: 10 })], plaintext),
         ),
         plaintext,
       );
     });
 
     test('typage encrypts to post-quantum keys of ours, and opens what we encrypt to its own', async () => {
-      const pair = await generatePostQuantumKeyPair(backend);
+      const pair = await generatePostQuantumKeyPair(provider);
       const identity = await generateHybridIdentity();
       const plaintext = pattern(100_000);
       const encrypter = new Encrypter();
@@ -140,12 +144,12 @@ for (const backend of backends) {
       encrypter.addRecipient(await identityToRecipient(identity));
       const theirs = await encrypter.encrypt(plaintext);
       for (const key of [pair.privateText, identity])
-        equal(await unseal(backend, pieces(theirs), parseIdentities(key)), plaintext);
+        equal(await unseal(provider, pieces(theirs), parseIdentities(key)), plaintext);
       const decrypter = new Decrypter();
       decrypter.addIdentity(identity);
       equal(
         await decrypter.decrypt(
-          await seal(backend, 'age', parseRecipients(await identityToRecipient(identity)), plaintext),
+          await seal(provider, 'age', parseRecipients(await identityToRecipient(identity)), plaintext),
         ),
         plaintext,
       );
@@ -157,16 +161,16 @@ for (const backend of backends) {
       encrypter.setPassphrase(decomposed);
       encrypter.setScryptWorkFactor(10);
       const theirs = await encrypter.encrypt('x');
-      equal(await unseal(backend, pieces(theirs), [passwordIdentity(decomposed)]), new TextEncoder().encode('x'));
+      equal(await unseal(provider, pieces(theirs), [passwordIdentity(decomposed)]), new TextEncoder().encode('x'));
       await fails('decrypt_failed', () =>
-        unseal(backend, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]),
+        unseal(provider, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]),
       );
     });
 
-    if (long && backend.name === 'node')
+    if (long && provider.name === 'node')
       test('an age file of 2 GiB of scrypt opens', { timeout: 120_000 }, async () => {
         equal(
-          await unseal(backend, pieces(fromBase64(muchWork)), [passwordIdentity('correct horse')]),
+          await unseal(provider, pieces(fromBase64(muchWork)), [passwordIdentity('correct horse')]),
           new TextEncoder().encode('much work\n'),
         );
       });
@@ -185,11 +189,11 @@ for (const backend of backends) {
             let opened = 0;
             for (const name of ['X25519', 'p256tag', 'mlkem768x25519', 'mlkem768p256tag', 'ssh-ed25519', 'grease']) {
               for (const isFirst of [true, false]) {
-                const fileKey = backend.random(16);
-                const ours = await recipient.wrap(fileKey, formatOf('age'), backend);
+                const fileKey = provider.random(16);
+                const ours = await recipient.wrap(fileKey, formatOf('age'), provider);
                 const bad = { args: [name, 'AAAA'], body: new Uint8Array(5) };
-                const header = makeHeader(backend, formatOf('age'), fileKey, isFirst ? [bad, ours] : [ours, bad]);
-                const { preamble, chunks } = await formatOf('age').payload.create(backend, fileKey);
+                const header = makeHeader(provider, formatOf('age'), fileKey, isFirst ? [bad, ours] : [ours, bad]);
+                const { preamble, chunks } = await formatOf('age').payload.create(provider, fileKey);
                 const last = await chunks.aead.seal(chunks.nonce(0, true), pattern(10));
                 const file = join([header, preamble, last]);
                 await writeFile(path('file'), file);
@@ -201,8 +205,8 @@ for (const backend of backends) {
                   // It refuses the file: so do we.
                 }
                 if (theirs === undefined)
-                  await fails('header_invalid', () => unseal(backend, pieces(file), identities), what);
-                else equal(await unseal(backend, pieces(file), identities), theirs, what);
+                  await fails('header_invalid', () => unseal(provider, pieces(file), identities), what);
+                else equal(await unseal(provider, pieces(file), identities), theirs, what);
                 if (theirs !== undefined) opened += 1;
               }
             }
@@ -215,8 +219,8 @@ for (const backend of backends) {
     withProgram('age-current', { probe: ['--version'], isOptional: true }, () => {
       test('a current age encrypts to every kind of our keys, and opens what we encrypt to its own', () =>
         inDirectory(async (path) => {
-          const classic = await generateKeyPair(backend);
-          const quantum = await generatePostQuantumKeyPair(backend);
+          const classic = await generateKeyPair(provider);
+          const quantum = await generatePostQuantumKeyPair(provider);
           const plaintext = pattern(200_000);
           for (const { recipient, key } of [
             { recipient: classic.recipient, key: classic.privatePem },
@@ -225,7 +229,7 @@ for (const backend of backends) {
             await writeFile(path('recipients'), recipient);
             equal(
               await unseal(
-                backend,
+                provider,
                 pieces(run('age-current', ['-R', path('recipients')], plaintext)),
                 parseIdentities(key),
               ),
@@ -242,14 +246,14 @@ for (const backend of backends) {
               run(
                 'age-current',
                 ['-d', '-i', path('identity')],
-                await seal(backend, 'age', parseRecipients(recipient), plaintext),
+                await seal(provider, 'age', parseRecipients(recipient), plaintext),
               ),
               plaintext,
               `we to age, ${options.join('')}`,
             );
             equal(
               await unseal(
-                backend,
+                provider,
                 pieces(run('age-current', ['-R', path('recipients')], plaintext)),
                 parseIdentities(identity),
               ),
@@ -263,11 +267,11 @@ for (const backend of backends) {
     withProgram('rage', { probe: ['--version'], isOptional: true }, () => {
       test('rage encrypts to our keys, and opens what we encrypt to its own', () =>
         inDirectory(async (path) => {
-          const pair = await generateKeyPair(backend);
+          const pair = await generateKeyPair(provider);
           const plaintext = pattern(200_000);
           equal(
             await unseal(
-              backend,
+              provider,
               pieces(run('rage', ['-r', pair.recipient], plaintext)),
               parseIdentities(pair.privatePem),
             ),
@@ -276,12 +280,12 @@ for (const backend of backends) {
           run('rage-keygen', ['-o', path('identity')]);
           const identity = await readFile(path('identity'), 'utf8');
           const recipient = present(/age1[0-9a-z]+/.exec(identity))[0];
-          await writeFile(path('ours'), await seal(backend, 'age', parseRecipients(recipient), plaintext));
+          await writeFile(path('ours'), await seal(provider, 'age', parseRecipients(recipient), plaintext));
           equal(run('rage', ['-d', '-i', path('identity'), path('ours')]), plaintext);
           for (const armor of [[], ['-a']])
             equal(
               await unseal(
-                backend,
+                provider,
                 pieces(run('rage', [...armor, '-r', recipient], plaintext)),
                 parseIdentities(identity),
               ),
@@ -293,7 +297,7 @@ for (const backend of backends) {
     withProgram('openssl', { probe: ['version'] }, () => {
       test('openssl reads private.key and makes of it exactly the PEM block of public.key', () =>
         inDirectory(async (path) => {
-          const { privatePem, publicPem } = await generateKeyPair(backend);
+          const { privatePem, publicPem } = await generateKeyPair(provider);
           await writeFile(path('private.key'), privatePem);
           await writeFile(path('public.key'), publicPem);
           const block = publicPem.slice(publicPem.indexOf('-----BEGIN'));
@@ -315,9 +319,9 @@ for (const backend of backends) {
               const publicPem = new TextDecoder().decode(
                 run('openssl', ['ec', '-in', path(file), '-pubout', '-conv_form', form]),
               );
-              const container = await seal(backend, 'sealpin', parseRecipients(publicPem), pattern(100));
+              const container = await seal(provider, 'sealpin', parseRecipients(publicPem), pattern(100));
               equal(
-                await unseal(backend, pieces(container), parseIdentities(privatePem)),
+                await unseal(provider, pieces(container), parseIdentities(privatePem)),
                 pattern(100),
                 `${file}, ${form}`,
               );
@@ -370,7 +374,7 @@ for (const backend of backends) {
       const encrypter = new Encrypter();
       encrypter.addRecipient(await identityToRecipient(identity));
       const theirs = await encrypter.encrypt(pieces(pattern(3_000_000)));
-      const opened = await open(theirs, { backend });
+      const opened = await open(theirs, { provider });
       if (opened.kind !== 'age') throw new Error(`it is ${opened.kind}`);
       equal(await collect(await opened.decrypt(parseIdentities(identity))), pattern(3_000_000));
     });

@@ -16,7 +16,7 @@ import {
   parseRecipients,
   passwordRecipient,
   type Recipient,
-  webBackend as backend,
+  webProvider as provider,
 } from '../../../crypto/index.ts';
 import {
   carHeader,
@@ -101,7 +101,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           const { privatePem, recipient } = await generateKeyPair();
           const plaintext = pattern(bytes);
           for (const format of ['age', 'sealpin'] as const) {
-            const input = await seal(backend, format, parseRecipients(recipient), plaintext);
+            const input = await seal(provider, format, parseRecipients(recipient), plaintext);
             equal(await rescue(path, { input, key: privatePem }, '--key', 'key', 'input', '-'), plaintext);
           }
         }),
@@ -113,9 +113,9 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const hybrid = await generatePostQuantumKeyPair();
         const recipients = parseRecipients(await identityToRecipient(x25519));
         const plaintext = pattern(1000);
-        const input = await seal(backend, 'age', [...recipients, ...parseRecipients(await ownRecipient())], plaintext);
+        const input = await seal(provider, 'age', [...recipients, ...parseRecipients(await ownRecipient())], plaintext);
         equal(await rescue(path, { input, key: `# mine\n${x25519}\n` }, '--key', 'key', 'input', '-'), plaintext);
-        const other = await seal(backend, 'age', parseRecipients(hybrid.recipient), plaintext);
+        const other = await seal(provider, 'age', parseRecipients(hybrid.recipient), plaintext);
         equal(await rescue(path, { other, key: hybrid.privateText }, '--key', 'key', 'other', '-'), plaintext);
       }));
 
@@ -123,14 +123,14 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       inDirectory(async (path) => {
         const plaintext = pattern(2_500_000);
         const { privatePem, recipient } = await generateKeyPair();
-        const sealed = await seal(backend, 'age', parseRecipients(recipient), plaintext);
+        const sealed = await seal(provider, 'age', parseRecipients(recipient), plaintext);
         const lines = present(
           Buffer.from(sealed)
             .toString('base64')
             .match(/.{1,64}/g),
         ).join('\n');
         const armor = `-----BEGIN AGE ENCRYPTED FILE-----\n${lines}\n-----END AGE ENCRYPTED FILE-----\n`;
-        const key = await seal(backend, 'age', [password], new TextEncoder().encode(privatePem));
+        const key = await seal(provider, 'age', [password], new TextEncoder().encode(privatePem));
         const opening = ['--key', 'key', '--password-file', 'pass'];
         equal(await rescue(path, { armor, key, pass: 'pässwörd\n' }, ...opening, 'armor', '-'), plaintext);
         const identities = parseIdentities(privatePem);
@@ -149,8 +149,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     inDirectory(async (path) => {
       const { privatePem, recipient } = await generateKeyPair();
       const plaintext = pattern(300);
-      const sealed = await seal(backend, 'age', parseRecipients(recipient), plaintext);
-      const own = await seal(backend, 'sealpin', parseRecipients(recipient), plaintext);
+      const sealed = await seal(provider, 'age', parseRecipients(recipient), plaintext);
+      const own = await seal(provider, 'sealpin', parseRecipients(recipient), plaintext);
       const key = new TextEncoder().encode(privatePem);
       const { 'car-whole': car, ...hostile } = await hostileCars(sealed);
       const cases: Record<string, Uint8Array> = { key, sealed, own, car: present(car), ...hostile };
@@ -203,7 +203,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     test.each(cases)('%s', (_, damage, words, message, some) =>
       inDirectory(async (path) => {
         for (const format of some) {
-          const input = damage(await seal(backend, format, [password], pattern(2 * 65_536)));
+          const input = damage(await seal(provider, format, [password], pattern(2 * 65_536)));
           const files = { input, pass: words };
           await expect(rescue(path, files, '--password-file', 'pass', 'input', 'out')).rejects.toThrow(message);
           expect(existsSync(path('out'))).toBe(false);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { wycheproof } from '../suites/wycheproof.ts';
 
-onEveryBackend(wycheproof);
+onEveryProvider(wycheproof);

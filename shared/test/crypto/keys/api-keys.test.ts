@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { apiKeys } from '../suites/api-keys.ts';
 
-onEveryBackend(apiKeys);
+onEveryProvider(apiKeys);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { fileKeys } from '../suites/file-keys.ts';
 
-onEveryBackend(fileKeys, { isSlowInWorkerd: true });
+onEveryProvider(fileKeys, { isSlowInWorkerd: true });

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { hpke } from '../suites/hpke.ts';
 
-onEveryBackend(hpke);
+onEveryProvider(hpke);

@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { keys } from '../suites/keys.ts';
 
-onEveryBackend(keys);
+onEveryProvider(keys);

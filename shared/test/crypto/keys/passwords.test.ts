@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { passwords } from '../suites/passwords.ts';
 
-onEveryBackend(passwords, { isSlowInWorkerd: true });
+onEveryProvider(passwords, { isSlowInWorkerd: true });

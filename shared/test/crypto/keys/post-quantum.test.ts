@@ -1,4 +1,4 @@
-import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { onEveryProvider } from '../../../../testkit/crypto-providers.ts';
 import { postQuantum } from '../suites/post-quantum.ts';
 
-onEveryBackend(postQuantum);
+onEveryProvider(postQuantum);

@@ -9,7 +9,7 @@ import {
   passwordIdentity,
   passwordRecipient,
   recipientFromSpki,
-  type Backend,
+  type CryptoProvider,
   type Format,
   type Identity,
   type Recipient,
@@ -21,22 +21,22 @@ import { itemOf } from '../../../../testkit/present.ts';
 
 /** Encrypts bytes to bytes. */
 export async function seal(
-  backend: Backend,
+  provider: CryptoProvider,
   format: Format,
   recipients: readonly Recipient[],
   plaintext: Uint8Array,
 ): Promise<Uint8Array> {
-  const { stream } = await encrypt(pieces(plaintext), { format, recipients, backend });
+  const { stream } = await encrypt(pieces(plaintext), { format, recipients, provider });
   return collect(stream);
 }
 
 /** Decrypts bytes to bytes. */
 export async function unseal(
-  backend: Backend,
+  provider: CryptoProvider,
   container: ReadableStream<Uint8Array>,
   identities: readonly Identity[],
 ): Promise<Uint8Array> {
-  const opened = await open(container, { backend });
+  const opened = await open(container, { provider });
   if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
   return collect(await opened.decrypt(identities));
 }
@@ -46,18 +46,18 @@ const formats = ['age', 'sealpin'] as const;
 const cheap = { name: 'scrypt', logN: 10 } as const;
 
 /** The containers from end to end: sizes, cuts, recipients, streams. */
-export function containers(tool: Tool, backend: Backend): void {
+export function containers(tool: Tool, provider: CryptoProvider): void {
   tool.test('the known answers of the format: what each stanza makes of fixed random bytes', async () => {
     const counting = (bytes: number): Uint8Array => Uint8Array.from({ length: bytes }, (_, index) => index);
     /**
      * The first two draws only test the generator; then come file key, salts, scalars and nonces.
      */
-    const fixed = (): Backend => {
+    const fixed = (): CryptoProvider => {
       let calls = 0;
-      return { ...backend, random: (bytes) => ((calls += 1) <= 2 ? backend.random(bytes) : counting(bytes)) };
+      return { ...provider, random: (bytes) => ((calls += 1) <= 2 ? provider.random(bytes) : counting(bytes)) };
     };
     const scalar = Uint8Array.from({ length: 32 }, (_, index) => 0x20 + index);
-    const spki = encodeSpki(backend.p256.publicKey(scalar));
+    const spki = encodeSpki(provider.p256.publicKey(scalar));
     const identity = identityFromPkcs8(encodePkcs8(scalar, spki.subarray(26)));
     const answers: [Uint8Array, string, Identity][] = [
       [
@@ -84,7 +84,7 @@ export function containers(tool: Tool, backend: Backend): void {
       ]);
     const detached = await encryptDetached(pieces(text('hello')), {
       recipient: recipientFromSpki(spki),
-      backend: fixed(),
+      provider: fixed(),
     });
     const payload = await collect(detached.payload);
     const header = await detached.header('example', { filename: 'hello.txt', contentType: 'text/plain', size: 5 });
@@ -94,8 +94,8 @@ export function containers(tool: Tool, backend: Backend): void {
       identity,
     ]);
     for (const [container, digest, identity] of answers) {
-      equal(hex(backend.sha256(container)), digest);
-      equal(await unseal(backend, pieces(container), [identity]), text('hello'));
+      equal(hex(provider.sha256(container)), digest);
+      equal(await unseal(provider, pieces(container), [identity]), text('hello'));
     }
   });
 
@@ -105,7 +105,7 @@ export function containers(tool: Tool, backend: Backend): void {
     tool.test(
       `S11 S12: ${format}: every size around the edges of chunks and batches comes back, and has the computed size`,
       async () => {
-        const { recipient, privatePem } = await generateKeyPair(backend);
+        const { recipient, privatePem } = await generateKeyPair(provider);
         const batch = 1024 * 1024;
         for (const size of [
           0,
@@ -127,32 +127,32 @@ export function containers(tool: Tool, backend: Backend): void {
           2 * batch + 12_345,
         ]) {
           const plaintext = pattern(size);
-          const made = await encrypt(pieces(plaintext), { format, recipients: parseRecipients(recipient), backend });
+          const made = await encrypt(pieces(plaintext), { format, recipients: parseRecipients(recipient), provider });
           const container = await collect(made.stream);
           equal(container.length, made.size(size), `size for ${size}`);
-          equal(await unseal(backend, pieces(container), parseIdentities(privatePem)), plaintext, `${size} bytes`);
+          equal(await unseal(provider, pieces(container), parseIdentities(privatePem)), plaintext, `${size} bytes`);
         }
       },
     );
 
     tool.test(`S90: ${format}: any cut of the input gives the same, byte streams and single bytes too`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
+      const { recipient, privatePem } = await generateKeyPair(provider);
       const plaintext = pattern(2 * chunk + 77);
       for (const cut of [1000, 16_383, 16_400, 65_552, 1 << 20]) {
         for (const streamOf of [pieces, byteStream]) {
           const { stream } = await encrypt(streamOf(plaintext, cut), {
             format,
             recipients: parseRecipients(recipient),
-            backend,
+            provider,
           });
           const container = await collect(stream);
-          equal(await unseal(backend, streamOf(container, cut), parseIdentities(privatePem)), plaintext, `cut ${cut}`);
+          equal(await unseal(provider, streamOf(container, cut), parseIdentities(privatePem)), plaintext, `cut ${cut}`);
         }
       }
       const small = pattern(333);
-      const { stream } = await encrypt(pieces(small, 1), { format, recipients: parseRecipients(recipient), backend });
+      const { stream } = await encrypt(pieces(small, 1), { format, recipients: parseRecipients(recipient), provider });
       equal(
-        await unseal(backend, pieces(await collect(stream), 1), parseIdentities(privatePem)),
+        await unseal(provider, pieces(await collect(stream), 1), parseIdentities(privatePem)),
         small,
         'single bytes',
       );
@@ -161,19 +161,19 @@ export function containers(tool: Tool, backend: Backend): void {
     tool.test(
       `S36: ${format}: 1, 2 and 100 recipients can open, a stranger cannot, and no recipient is an error`,
       async () => {
-        const pairs = await Promise.all(Array.from({ length: 3 }, () => generateKeyPair(backend)));
+        const pairs = await Promise.all(Array.from({ length: 3 }, () => generateKeyPair(provider)));
         const [first, second, stranger] = pairs as [(typeof pairs)[0], (typeof pairs)[0], (typeof pairs)[0]];
-        const both = await seal(backend, format, parseRecipients(first.publicPem + second.publicPem), text('for two'));
+        const both = await seal(provider, format, parseRecipients(first.publicPem + second.publicPem), text('for two'));
         for (const { privatePem } of [first, second])
-          equal(await unseal(backend, pieces(both), parseIdentities(privatePem)), text('for two'));
-        await fails('decrypt_failed', () => unseal(backend, pieces(both), parseIdentities(stranger.privatePem)));
+          equal(await unseal(provider, pieces(both), parseIdentities(privatePem)), text('for two'));
+        await fails('decrypt_failed', () => unseal(provider, pieces(both), parseIdentities(stranger.privatePem)));
         equal(
-          await unseal(backend, pieces(both), parseIdentities(stranger.privatePem + second.privatePem)),
+          await unseal(provider, pieces(both), parseIdentities(stranger.privatePem + second.privatePem)),
           text('for two'),
           'two keys in a file',
         );
         const many = await seal(
-          backend,
+          provider,
           format,
           [
             ...Array.from({ length: 99 }, () => itemOf(parseRecipients(first.recipient), 0)).map((one) => ({
@@ -184,28 +184,28 @@ export function containers(tool: Tool, backend: Backend): void {
           ],
           text('many'),
         );
-        equal(await unseal(backend, pieces(many), parseIdentities(second.privatePem)), text('many'), 'the 100th');
-        await fails('no_recipients', () => seal(backend, format, [], text('nobody')));
+        equal(await unseal(provider, pieces(many), parseIdentities(second.privatePem)), text('many'), 'the 100th');
+        await fails('no_recipients', () => seal(provider, format, [], text('nobody')));
       },
     );
 
     tool.test(`S24: ${format}: a wrong password, a wrong key and the wrong kind each have one clear code`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const forPassword = await seal(backend, format, [passwordRecipient('right', cheap)], text('secret'));
-      equal(await unseal(backend, pieces(forPassword), [passwordIdentity('right')]), text('secret'));
-      await fails('decrypt_failed', () => unseal(backend, pieces(forPassword), [passwordIdentity('wrong')]));
-      await fails('wrong_kind', () => unseal(backend, pieces(forPassword), parseIdentities(privatePem)));
-      const forKey = await seal(backend, format, parseRecipients(recipient), text('secret'));
-      await fails('wrong_kind', () => unseal(backend, pieces(forKey), [passwordIdentity('right')]));
+      const { recipient, privatePem } = await generateKeyPair(provider);
+      const forPassword = await seal(provider, format, [passwordRecipient('right', cheap)], text('secret'));
+      equal(await unseal(provider, pieces(forPassword), [passwordIdentity('right')]), text('secret'));
+      await fails('decrypt_failed', () => unseal(provider, pieces(forPassword), [passwordIdentity('wrong')]));
+      await fails('wrong_kind', () => unseal(provider, pieces(forPassword), parseIdentities(privatePem)));
+      const forKey = await seal(provider, format, parseRecipients(recipient), text('secret'));
+      await fails('wrong_kind', () => unseal(provider, pieces(forKey), [passwordIdentity('right')]));
     });
 
     tool.test(
       `S1 S2 S13 S14: ${format}: a cut or a flipped bit is an error, and what came out before is a prefix`,
       async () => {
-        const { recipient, privatePem } = await generateKeyPair(backend);
+        const { recipient, privatePem } = await generateKeyPair(provider);
         const identities = parseIdentities(privatePem);
         const plaintext = pattern(3 * chunk + 100);
-        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+        const container = await seal(provider, format, parseRecipients(recipient), plaintext);
         const sealedChunk = chunk + 16;
         const start = container.length - (3 * sealedChunk + 116);
         for (const damaged of [
@@ -223,7 +223,7 @@ export function containers(tool: Tool, backend: Backend): void {
             (at) => container.map((byte, index) => (index === at ? byte ^ 1 : byte)),
           ),
         ]) {
-          const opened = await open(pieces(damaged), { backend });
+          const opened = await open(pieces(damaged), { provider });
           if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
           const { bytes, error } = await released(await opened.decrypt(identities));
           failedWith(['decrypt_failed', 'container_invalid'], error);
@@ -236,14 +236,14 @@ export function containers(tool: Tool, backend: Backend): void {
 
   tool.test('PBKDF2 takes a file of its own format, and no age file', async () => {
     const recipient = passwordRecipient('right', { name: 'pbkdf2-sha512', iterations: 220_000 });
-    await fails('invalid_request', () => seal(backend, 'age', [recipient], text('x')));
+    await fails('invalid_request', () => seal(provider, 'age', [recipient], text('x')));
     if (navigator.userAgent === 'Cloudflare-Workers') {
-      await fails('kdf_unavailable', () => seal(backend, 'sealpin', [recipient], text('x')));
+      await fails('kdf_unavailable', () => seal(provider, 'sealpin', [recipient], text('x')));
       return;
     }
-    const container = await seal(backend, 'sealpin', [recipient], text('x'));
-    equal(await unseal(backend, pieces(container), [passwordIdentity('right')]), text('x'));
-    await fails('decrypt_failed', () => unseal(backend, pieces(container), [passwordIdentity('wrong')]));
+    const container = await seal(provider, 'sealpin', [recipient], text('x'));
+    equal(await unseal(provider, pieces(container), [passwordIdentity('right')]), text('x'));
+    await fails('decrypt_failed', () => unseal(provider, pieces(container), [passwordIdentity('wrong')]));
   });
 
   tool.test(
@@ -259,7 +259,7 @@ export function containers(tool: Tool, backend: Backend): void {
         '   spaces',
         '-----BEGIN CERTIFICATE-----\n',
       ]) {
-        const opened = await open(pieces(text(content), 3), { backend });
+        const opened = await open(pieces(text(content), 3), { provider });
         if (opened.kind !== 'plain') throw new Error(`${content} is ${opened.kind}`);
         equal(await collect(opened.stream), text(content));
       }
@@ -274,7 +274,7 @@ export function containers(tool: Tool, backend: Backend): void {
         'Age-Encryption.org/v1\n',
         'age-encryption.org/v1\r\n',
       ]) {
-        await fails('unsupported_version', () => open(pieces(text(content), 2), { backend }), content);
+        await fails('unsupported_version', () => open(pieces(text(content), 2), { provider }), content);
       }
     },
   );

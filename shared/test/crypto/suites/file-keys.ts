@@ -17,7 +17,7 @@ import {
   passwordRecipient,
   recipientFromSpki,
   rewrap,
-  type Backend,
+  type CryptoProvider,
   type Identity,
 } from '../../../crypto/index.ts';
 import { formats } from '../../../crypto/formats/index.ts';
@@ -39,18 +39,18 @@ async function doesNotFit(body: () => Promise<unknown>, what: string): Promise<v
 }
 
 /** Files that are passed on by their file key. */
-export function fileKeys(tool: Tool, backend: Backend): void {
+export function fileKeys(tool: Tool, provider: CryptoProvider): void {
   /** A container of each format, for a password and for a key, with its file key. */
   const containers = async (plaintext: Uint8Array) => {
-    const { spki, pkcs8 } = await generateKeyPair(backend);
+    const { spki, pkcs8 } = await generateKeyPair(provider);
     const made = [];
     for (const format of formats) {
       for (const [recipient, identity] of [
         [password, passwordIdentity('secret')],
         [recipientFromSpki(spki), identityFromPkcs8(pkcs8)],
       ] as const) {
-        const container = await seal(backend, format.name, [recipient], plaintext);
-        const fileKey = await fileKeyOf(pieces(container), { identities: [identity], backend });
+        const container = await seal(provider, format.name, [recipient], plaintext);
+        const fileKey = await fileKeyOf(pieces(container), { identities: [identity], provider });
         made.push({ what: `${format.name} for a ${recipient.kind}`, format, container, fileKey });
       }
     }
@@ -62,10 +62,10 @@ export function fileKeys(tool: Tool, backend: Backend): void {
     for (const { what, format, container, fileKey } of await containers(plaintext)) {
       equal(fileKey.length, format.fileKeyBytes, what);
       const identities = [fileKeyIdentity(fileKey)];
-      equal(await unseal(backend, pieces(container), identities), plaintext, what);
-      equal(await collect(await openWithFileKey(pieces(container), { fileKey, backend })), plaintext, what);
+      equal(await unseal(provider, pieces(container), identities), plaintext, what);
+      equal(await collect(await openWithFileKey(pieces(container), { fileKey, provider })), plaintext, what);
       const read = async (offset: number, length: number) => pieces(container.slice(offset, offset + length));
-      const part = await openAt({ bytes: container.length, read }, { identities, backend });
+      const part = await openAt({ bytes: container.length, read }, { identities, provider });
       equal(await collect(await part.decryptRange({ start: 70_000, end: 70_010 })), plaintext.slice(70_000, 70_010));
     }
   });
@@ -75,10 +75,10 @@ export function fileKeys(tool: Tool, backend: Backend): void {
     for (const { what, container } of made) {
       for (const other of made.filter((each) => each.container !== container)) {
         const identities = [fileKeyIdentity(other.fileKey)];
-        await doesNotFit(() => unseal(backend, pieces(container), identities), `${other.what} on ${what}`);
+        await doesNotFit(() => unseal(provider, pieces(container), identities), `${other.what} on ${what}`);
       }
       const every: Identity[] = made.map(({ fileKey }) => fileKeyIdentity(fileKey));
-      equal(await unseal(backend, pieces(container), every), text('content'), 'the one that fits among others');
+      equal(await unseal(provider, pieces(container), every), text('content'), 'the one that fits among others');
     }
   });
 
@@ -89,16 +89,16 @@ export function fileKeys(tool: Tool, backend: Backend): void {
       const changed = container.map((byte, index) => (index === at ? (byte === 0x41 ? 0x42 : 0x41) : byte));
       await fails(
         ['decrypt_failed', 'header_invalid'],
-        () => unseal(backend, pieces(changed), [fileKeyIdentity(fileKey)]),
+        () => unseal(provider, pieces(changed), [fileKeyIdentity(fileKey)]),
         what,
       );
     }
   });
 
   tool.test('a wrong password beside a file key that does not fit is reported as a wrong password', async () => {
-    const container = await seal(backend, 'sealpin', [password], text('content'));
+    const container = await seal(provider, 'sealpin', [password], text('content'));
     const identities = [fileKeyIdentity(pattern(32)), passwordIdentity('wrong')];
-    const error = await unseal(backend, pieces(container), identities).catch((thrown: unknown) => thrown);
+    const error = await unseal(provider, pieces(container), identities).catch((thrown: unknown) => thrown);
     equal(isSealpinError(error, 'decrypt_failed') && error.reason, 'wrong_password');
   });
 
@@ -121,7 +121,7 @@ export function fileKeys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('the file key is read from the header alone, and the container is released', async () => {
-    const container = await seal(backend, 'age', [password], pattern(5_000_000));
+    const container = await seal(provider, 'age', [password], pattern(5_000_000));
     for (const [given, fits] of [
       ['secret', true],
       ['wrong', false],
@@ -137,7 +137,7 @@ export function fileKeys(tool: Tool, backend: Backend): void {
           isReleased = true;
         },
       });
-      const isRight = await fileKeyOf(source, { identities: [passwordIdentity(given)], backend }).then(
+      const isRight = await fileKeyOf(source, { identities: [passwordIdentity(given)], provider }).then(
         () => true,
         () => false,
       );
@@ -148,14 +148,14 @@ export function fileKeys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('the file key is asked for again after a wrong password, and refused where there is none', async () => {
-    const container = await seal(backend, 'sealpin', [password], text('content'));
+    const container = await seal(provider, 'sealpin', [password], text('content'));
     const fileKey = await fileKeyOf(pieces(container), {
       identities: [passwordIdentity('wrong')],
       again: async ({ reason }) => (reason === 'wrong_password' ? [passwordIdentity('secret')] : undefined),
-      backend,
+      provider,
     });
-    equal(await unseal(backend, pieces(container), [fileKeyIdentity(fileKey)]), text('content'));
-    const of = (bytes: Uint8Array, identities: Identity[]) => fileKeyOf(pieces(bytes), { identities, backend });
+    equal(await unseal(provider, pieces(container), [fileKeyIdentity(fileKey)]), text('content'));
+    const of = (bytes: Uint8Array, identities: Identity[]) => fileKeyOf(pieces(bytes), { identities, provider });
     await fails('decrypt_failed', () => of(container, [passwordIdentity('wrong')]));
     await fails('wrong_kind', () => of(container, []));
     await fails('not_encrypted', () => of(text('plain'), [passwordIdentity('secret')]));
@@ -169,12 +169,12 @@ export function fileKeys(tool: Tool, backend: Backend): void {
         await rewrap(pieces(container), {
           identities: [fileKeyIdentity(fileKey)],
           recipients: [passwordRecipient('new', { name: 'scrypt', logN: 10 })],
-          backend,
+          provider,
         }),
       );
-      equal(await unseal(backend, pieces(rewrapped), [passwordIdentity('new')]), text('content'), what);
+      equal(await unseal(provider, pieces(rewrapped), [passwordIdentity('new')]), text('content'), what);
       equal(
-        await fileKeyOf(pieces(rewrapped), { identities: [passwordIdentity('new')], backend }),
+        await fileKeyOf(pieces(rewrapped), { identities: [passwordIdentity('new')], provider }),
         fileKey,
         format.name,
       );
@@ -182,19 +182,19 @@ export function fileKeys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('the file key of the encrypted mode comes from its header, and opens header and payload', async () => {
-    const { spki, pkcs8 } = await generateKeyPair(backend);
+    const { spki, pkcs8 } = await generateKeyPair(provider);
     const plaintext = pattern(40_000);
-    const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), backend });
+    const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), provider });
     const payload = await collect(made.payload);
     const file = { filename: 'a', contentType: 'text/plain', size: plaintext.length };
     const header = await made.header('file-1', file);
-    const fileKey = await fileKeyOf(pieces(header), { identities: [identityFromPkcs8(pkcs8)], backend });
-    equal(await collect(decryptPayload(pieces(payload), { fileKey, backend })), plaintext);
-    equal(await collect(await openWithFileKey(pieces(payload), { fileKey, backend })), plaintext);
-    equal(await collect(await openWithFileKey(pieces(join([header, payload])), { fileKey, backend })), plaintext);
+    const fileKey = await fileKeyOf(pieces(header), { identities: [identityFromPkcs8(pkcs8)], provider });
+    equal(await collect(decryptPayload(pieces(payload), { fileKey, provider })), plaintext);
+    equal(await collect(await openWithFileKey(pieces(payload), { fileKey, provider })), plaintext);
+    equal(await collect(await openWithFileKey(pieces(join([header, payload])), { fileKey, provider })), plaintext);
     const identities = [fileKeyIdentity(fileKey)];
-    equal((await openDetached(header, { fileId: 'file-1', identities, backend })).file, file);
-    await fails('decrypt_failed', () => openDetached(header, { fileId: 'file-2', identities, backend }));
+    equal((await openDetached(header, { fileId: 'file-1', identities, provider })).file, file);
+    await fails('decrypt_failed', () => openDetached(header, { fileId: 'file-2', identities, provider }));
   });
 
   tool.test('a plain file is not opened by a file key, and is released', async () => {
@@ -205,9 +205,9 @@ export function fileKeys(tool: Tool, backend: Backend): void {
         isReleased = true;
       },
     });
-    await fails('not_encrypted', () => openWithFileKey(plain, { fileKey: pattern(32), backend }));
+    await fails('not_encrypted', () => openWithFileKey(plain, { fileKey: pattern(32), provider }));
     ok(isReleased, 'it is not released');
-    await fails('key_invalid', () => openWithFileKey(pieces(text('x')), { fileKey: pattern(31), backend }));
+    await fails('key_invalid', () => openWithFileKey(pieces(text('x')), { fileKey: pattern(31), provider }));
   });
 
   tool.test(
@@ -215,18 +215,18 @@ export function fileKeys(tool: Tool, backend: Backend): void {
     async () => {
       for (const size of [0, 1, 16_383, 16_384, 70_000]) {
         const plaintext = pattern(size);
-        const { payload, fileKey } = await encryptPayload(pieces(plaintext), { backend });
+        const { payload, fileKey } = await encryptPayload(pieces(plaintext), { provider });
         const bytes = await collect(payload);
         equal(bytes.length, detachedPayloadBytes(size));
-        equal((await open(pieces(bytes), { backend })).kind, 'detached');
-        equal(await collect(decryptPayload(pieces(bytes, 777), { fileKey, backend })), plaintext, `${size} bytes`);
+        equal((await open(pieces(bytes), { provider })).kind, 'detached');
+        equal(await collect(decryptPayload(pieces(bytes, 777), { fileKey, provider })), plaintext, `${size} bytes`);
       }
     },
   );
 
   tool.test('each payload has a fresh file key, or fresh chunk keys under a given one', async () => {
     const make = async (fileKey?: Uint8Array) => {
-      const made = await encryptPayload(pieces(text('same')), { backend, ...(fileKey && { fileKey }) });
+      const made = await encryptPayload(pieces(text('same')), { provider, ...(fileKey && { fileKey }) });
       return { ...made, bytes: await collect(made.payload) };
     };
     const [one, two] = [await make(), await make()];
@@ -234,10 +234,10 @@ export function fileKeys(tool: Tool, backend: Backend): void {
     const [three, four] = [await make(one.fileKey), await make(one.fileKey)];
     equal(three.fileKey, one.fileKey);
     ok(hex(three.bytes.subarray(76)) !== hex(four.bytes.subarray(76)), 'the ciphertext is the same');
-    equal(await collect(decryptPayload(pieces(four.bytes), { fileKey: one.fileKey, backend })), text('same'));
+    equal(await collect(decryptPayload(pieces(four.bytes), { fileKey: one.fileKey, provider })), text('same'));
     for (const broken of [(bytes: number) => new Uint8Array(bytes), (bytes: number) => pattern(bytes)])
       await fails('random_failed', () =>
-        encryptPayload(pieces(text('x')), { backend: { ...backend, random: broken } }),
+        encryptPayload(pieces(text('x')), { provider: { ...provider, random: broken } }),
       );
   });
 
@@ -245,9 +245,9 @@ export function fileKeys(tool: Tool, backend: Backend): void {
     'a payload does not open with another file key, cut off, without its line, or with a byte changed',
     async () => {
       const plaintext = pattern(40_000);
-      const { payload, fileKey } = await encryptPayload(pieces(plaintext), { backend });
+      const { payload, fileKey } = await encryptPayload(pieces(plaintext), { provider });
       const bytes = await collect(payload);
-      const opening = (stored: Uint8Array, key = fileKey) => decryptPayload(pieces(stored), { fileKey: key, backend });
+      const opening = (stored: Uint8Array, key = fileKey) => decryptPayload(pieces(stored), { fileKey: key, provider });
       await fails('decrypt_failed', () => collect(opening(bytes, pattern(32))), 'another file key');
       await doesNotFit(() => collect(opening(bytes, pattern(16))), 'a file key of another format');
       await fails('container_invalid', () => collect(opening(bytes.subarray(20))), 'without its line');
@@ -261,7 +261,7 @@ export function fileKeys(tool: Tool, backend: Backend): void {
         await fails(['container_invalid', 'decrypt_failed'], () => collect(opening(changed)), `byte ${at}`);
       }
       for (const length of [0, 16, 31, 33]) {
-        const error = await encryptPayload(pieces(plaintext), { fileKey: pattern(length), backend }).catch(
+        const error = await encryptPayload(pieces(plaintext), { fileKey: pattern(length), provider }).catch(
           (thrown: unknown) => thrown,
         );
         ok(error instanceof TypeError, `${length} bytes: ${String(error)}`);

@@ -10,7 +10,7 @@ import {
   passwordRecipient,
   identityFromPkcs8,
   recipientFromSpki,
-  type Backend,
+  type CryptoProvider,
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
@@ -41,10 +41,10 @@ function counted(total: number, failAt = Infinity) {
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
 /** Tests of how streams behave: what is held back, what is passed on, what is shared. */
-export function flow(tool: Tool, backend: Backend): void {
-  tool.test('S88: with the same random bytes every runtime and backend makes the same container', async () => {
-    const fixed = seeded(backend);
-    const { recipient } = await generateKeyPair(seeded(backend, 2));
+export function flow(tool: Tool, provider: CryptoProvider): void {
+  tool.test('S88: with the same random bytes every runtime and provider makes the same container', async () => {
+    const fixed = seeded(provider);
+    const { recipient } = await generateKeyPair(seeded(provider, 2));
     const plaintext = pattern(100_000);
     equal(
       await digest('SHA-256', await seal(fixed, 'age', parseRecipients(recipient), plaintext)),
@@ -64,11 +64,11 @@ export function flow(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S90: a reader that stops is waited for, and nothing more is taken from the source', async () => {
-    const { recipient, privatePem, pkcs8, spki } = await generateKeyPair(backend);
+    const { recipient, privatePem, pkcs8, spki } = await generateKeyPair(provider);
     for (const format of ['age', 'sealpin'] as const) {
       const { state, stream } = counted(200 * mebibyte);
       const reader = (
-        await encrypt(stream, { format, recipients: parseRecipients(recipient), backend })
+        await encrypt(stream, { format, recipients: parseRecipients(recipient), provider })
       ).stream.getReader();
       await reader.read();
       await reader.read();
@@ -79,7 +79,7 @@ export function flow(tool: Tool, backend: Backend): void {
       await settle();
       ok(state.given <= 4 * mebibyte, 'it goes on after a cancel');
     }
-    const container = await seal(backend, 'sealpin', parseRecipients(recipient), new Uint8Array(8 * mebibyte));
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), new Uint8Array(8 * mebibyte));
     let given = 0;
     let cancelled: unknown;
     const opened = await open(
@@ -92,7 +92,7 @@ export function flow(tool: Tool, backend: Backend): void {
           cancelled = reason;
         },
       }),
-      { backend },
+      { provider },
     );
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     const reader = (await opened.decrypt(parseIdentities(privatePem))).getReader();
@@ -104,11 +104,11 @@ export function flow(tool: Tool, backend: Backend): void {
 
     const made = await encryptDetached(pieces(new Uint8Array(4 * mebibyte)), {
       recipient: recipientFromSpki(spki),
-      backend,
+      provider,
     });
     const payload = await collect(made.payload);
     const header = await made.header('f', { filename: null, contentType: 'x', size: 4 * mebibyte });
-    const detached = await openDetached(header, { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend });
+    const detached = await openDetached(header, { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], provider });
     let rangeCancelled: unknown;
     const part = await detached.decryptRange({
       start: 100_000,
@@ -135,13 +135,13 @@ export function flow(tool: Tool, backend: Backend): void {
   });
 
   tool.test('the sources of a part are let go when the part is done', async () => {
-    const { pkcs8, spki } = await generateKeyPair(backend);
+    const { pkcs8, spki } = await generateKeyPair(provider);
     const plaintext = pattern(300_000);
-    const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), backend });
+    const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), provider });
     const payload = await collect(made.payload);
     const opened = await openDetached(
       await made.header('f', { filename: null, contentType: 'x', size: plaintext.length }),
-      { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend },
+      { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], provider },
     );
     for (const [start, end] of [
       [0, 10],
@@ -178,10 +178,10 @@ export function flow(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S90: a source that fails makes the stream fail with the same error', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const { stream } = counted(10 * mebibyte, 3 * mebibyte);
     const reader = (
-      await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend })
+      await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), provider })
     ).stream.getReader();
     const read = async (): Promise<unknown> => {
       try {
@@ -194,7 +194,7 @@ export function flow(tool: Tool, backend: Backend): void {
     const first = await read();
     ok(first instanceof Error && first.message === 'the disk failed', `it fails with ${String(first)}`);
     equal((await read()) === first, true, 'the second error');
-    const container = await seal(backend, 'sealpin', parseRecipients(recipient), new Uint8Array(3 * mebibyte));
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), new Uint8Array(3 * mebibyte));
     let at = 0;
     const failing = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -203,7 +203,7 @@ export function flow(tool: Tool, backend: Backend): void {
         at += 65_536;
       },
     });
-    const message = await unseal(backend, failing, parseIdentities(privatePem)).then(
+    const message = await unseal(provider, failing, parseIdentities(privatePem)).then(
       () => 'opened',
       (error: Error) => error.message,
     );
@@ -211,16 +211,16 @@ export function flow(tool: Tool, backend: Backend): void {
   });
 
   tool.test('a header that cannot be opened cancels its source', async () => {
-    const { recipient } = await generateKeyPair(backend);
-    const stranger = await generateKeyPair(backend);
-    const container = await seal(backend, 'sealpin', parseRecipients(recipient), pattern(100_000));
+    const { recipient } = await generateKeyPair(provider);
+    const stranger = await generateKeyPair(provider);
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), pattern(100_000));
     let reasonGiven: unknown;
     const opened = await open(
       new ReadableStream<Uint8Array>({
         pull: (controller) => controller.enqueue(container),
         cancel: (reason) => void (reasonGiven = reason),
       }),
-      { backend },
+      { provider },
     );
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     await opened.decrypt(parseIdentities(stranger.privatePem)).catch(() => undefined);
@@ -229,12 +229,12 @@ export function flow(tool: Tool, backend: Backend): void {
 
   tool.test('after a wrong password others can be tried on the same stream', async () => {
     const container = await seal(
-      backend,
+      provider,
       'sealpin',
       [passwordRecipient('right', { name: 'scrypt', logN: 10 })],
       pattern(100_000),
     );
-    const opened = await open(pieces(container), { backend });
+    const opened = await open(pieces(container), { provider });
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     const others = ['wronger', 'right', 'never asked for'];
     const reasons: unknown[] = [];
@@ -248,13 +248,13 @@ export function flow(tool: Tool, backend: Backend): void {
   });
 
   tool.test('a payload that is damaged or cut off says after how many bytes of the file', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const identities = parseIdentities(privatePem);
     for (const [format, chunkBytes] of [
       ['age', 65_536],
       ['sealpin', 16_384],
     ] as const) {
-      const container = await seal(backend, format, parseRecipients(recipient), pattern(3 * chunkBytes));
+      const container = await seal(provider, format, parseRecipients(recipient), pattern(3 * chunkBytes));
       // The last chunk of the one format is full, that of the other is empty.
       const lastBytes = format === 'age' ? chunkBytes + 16 : 16;
       const second = container.length - lastBytes - (format === 'age' ? 1 : 2) * (chunkBytes + 16);
@@ -264,7 +264,7 @@ export function flow(tool: Tool, backend: Backend): void {
         [container.subarray(0, second), chunkBytes, 'cut off'],
       ];
       for (const [bytes, position, how] of cases) {
-        const error: unknown = await unseal(backend, pieces(bytes), identities).catch((thrown: unknown) => thrown);
+        const error: unknown = await unseal(provider, pieces(bytes), identities).catch((thrown: unknown) => thrown);
         if (!isSealpinError(error)) throw new Error(String(error));
         equal(error.reason, 'payload');
         ok(error.message.endsWith(`${how} after byte ${position}`), `${format}: ${error.message}`);
@@ -273,23 +273,23 @@ export function flow(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S89: many encryptions at once do not touch each other', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const plaintexts = Array.from({ length: isInNode ? 100 : 20 }, (_, index) =>
       pattern(20_000 + index * 997, index + 1),
     );
     const containers = await Promise.all(
       plaintexts.map((plaintext, index) =>
-        seal(backend, index % 2 === 0 ? 'sealpin' : 'age', parseRecipients(recipient), plaintext),
+        seal(provider, index % 2 === 0 ? 'sealpin' : 'age', parseRecipients(recipient), plaintext),
       ),
     );
     const back = await Promise.all(
-      containers.map((container) => unseal(backend, pieces(container, 9999), parseIdentities(privatePem))),
+      containers.map((container) => unseal(provider, pieces(container, 9999), parseIdentities(privatePem))),
     );
     for (const [index, plaintext] of plaintexts.entries()) equal(back[index], plaintext, `the ${index}th`);
   });
 
   tool.test('a stream that is locked, and one that gives no bytes, are a TypeError', async () => {
-    const { recipient } = await generateKeyPair(backend);
+    const { recipient } = await generateKeyPair(provider);
     const locked = pieces(text('x'));
     locked.getReader();
     const streams: ReadableStream<Uint8Array>[] = [
@@ -297,7 +297,7 @@ export function flow(tool: Tool, backend: Backend): void {
       new ReadableStream<unknown>({ start: (controller) => controller.enqueue('text') }) as ReadableStream<Uint8Array>,
     ];
     for (const stream of streams) {
-      const error = await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend })
+      const error = await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), provider })
         .then((made) => collect(made.stream))
         .then(
           () => undefined,

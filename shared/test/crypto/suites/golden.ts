@@ -22,7 +22,7 @@ import {
   signerOf,
   signToken,
   unsealPrivateKey,
-  type Backend,
+  type CryptoProvider,
   type Identity,
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
@@ -59,23 +59,25 @@ const digests: Record<string, string> = {
 };
 
 /**
- * The backend with a memory for its first derived key: thousands of damaged headers ask for it, and
- * with another salt any other key will do.
+ * The provider with a memory for its first derived key: thousands of damaged headers ask for it,
+ * and with another salt any other key will do.
  */
-function remembering(backend: Backend): Backend {
+function remembering(provider: CryptoProvider): CryptoProvider {
   let first: { salt: string; key: Promise<Uint8Array> } | undefined;
   const once = async (salt: Uint8Array, derive: () => Promise<Uint8Array>): Promise<Uint8Array> => {
     first ??= { salt: salt.join(), key: derive() };
-    return first.salt === salt.join() ? first.key : backend.sha256(salt);
+    return first.salt === salt.join() ? first.key : provider.sha256(salt);
   };
   return {
-    ...backend,
+    ...provider,
     scrypt: (password, salt, cost) =>
-      cost.logN === 10 ? once(salt, () => backend.scrypt(password, salt, cost)) : Promise.resolve(backend.sha256(salt)),
+      cost.logN === 10
+        ? once(salt, () => provider.scrypt(password, salt, cost))
+        : Promise.resolve(provider.sha256(salt)),
     pbkdf2: (password, salt, iterations) =>
       iterations === 220_000
-        ? once(salt, () => backend.pbkdf2(password, salt, iterations))
-        : Promise.resolve(backend.sha256(salt)),
+        ? once(salt, () => provider.pbkdf2(password, salt, iterations))
+        : Promise.resolve(provider.sha256(salt)),
   };
 }
 
@@ -84,12 +86,12 @@ const identitiesOf = ({ password, privateKey }: { password?: string; privateKey?
 
 /** Returns the result of opening: the plaintext that came out, and the code of the failure. */
 async function outcome(
-  backend: Backend,
+  provider: CryptoProvider,
   container: Uint8Array,
   identities: readonly Identity[],
 ): Promise<{ bytes: Uint8Array; code: string | undefined }> {
   try {
-    const opened = await open(pieces(container), { backend });
+    const opened = await open(pieces(container), { provider });
     if (!('decrypt' in opened)) return { bytes: new Uint8Array(0), code: opened.kind };
     const { bytes, error } = await released(await opened.decrypt(identities));
     if (error !== undefined && !isSealpinError(error)) throw error;
@@ -115,14 +117,14 @@ const refusals = [
   'kdf_unavailable',
 ];
 
-export function golden(tool: Tool, backend: Backend): void {
+export function golden(tool: Tool, provider: CryptoProvider): void {
   const lacksPbkdf2 = navigator.userAgent === 'Cloudflare-Workers';
   for (const file of containers) {
     const container = fromBase64(file.container);
     const lacksKdf = lacksPbkdf2 && file.kind === 'sealpin-pbkdf2-sha512';
     tool.test(`S87: ${file.kind}: the golden file opens`, async () => {
       equal(await digest('SHA-256', container), digests[file.kind], 'the file');
-      const { bytes, code } = await outcome(backend, container, identitiesOf(file));
+      const { bytes, code } = await outcome(provider, container, identitiesOf(file));
       equal(code, lacksKdf ? 'kdf_unavailable' : undefined);
       if (!lacksKdf) equal(bytes, fromBase64(file.plaintext));
     });
@@ -131,7 +133,7 @@ export function golden(tool: Tool, backend: Backend): void {
       `S3 S13: ${file.kind}: is refused when cut anywhere or with any byte flipped, and nothing wrong comes out`,
       async () => {
         const identities = identitiesOf(file);
-        const memory = remembering(backend);
+        const memory = remembering(provider);
         const refused = async (damaged: Uint8Array, what: string): Promise<void> => {
           const { bytes, code } = await outcome(memory, damaged, identities);
           ok(code !== undefined && refusals.includes(code), `${what}: ${code}`);
@@ -164,11 +166,11 @@ export function golden(tool: Tool, backend: Backend): void {
     const payload = fromBase64(sealpinDetached.payload);
     equal(await digest('SHA-256', join([header, payload])), digests['sealpin-detached']);
     const identities = identitiesOf(sealpinDetached);
-    const opened = await openDetached(header, { fileId: sealpinDetached.fileId, identities, backend });
+    const opened = await openDetached(header, { fileId: sealpinDetached.fileId, identities, provider });
     const plaintext = fromBase64(sealpinDetached.plaintext);
     equal(opened.file, { filename: 'für immer.txt', contentType: 'text/plain', size: plaintext.length });
     equal(await collect(opened.decrypt(pieces(payload))), plaintext);
-    equal((await outcome(backend, join([header, payload]), identities)).bytes, plaintext);
+    equal((await outcome(provider, join([header, payload]), identities)).bytes, plaintext);
   });
 
   tool.test('S87: api-key: the golden key is read and opens the private key', async () => {

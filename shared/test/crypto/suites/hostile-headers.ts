@@ -4,7 +4,7 @@ import {
   parseRecipients,
   passwordIdentity,
   passwordRecipient,
-  type Backend,
+  type CryptoProvider,
   type Format,
 } from '../../../crypto/index.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
@@ -24,14 +24,14 @@ function stanzaLines({ args, body }: { args: readonly string[]; body: Uint8Array
 }
 
 /** Headers of all sorts, and what each costs before it is refused. */
-export function hostileHeaders(tool: Tool, backend: Backend): void {
-  const expensive: Backend = {
-    ...backend,
+export function hostileHeaders(tool: Tool, provider: CryptoProvider): void {
+  const expensive: CryptoProvider = {
+    ...provider,
     scrypt: () => Promise.reject(new Error('scrypt is called')),
     pbkdf2: () => Promise.reject(new Error('PBKDF2 is called')),
   };
   const refused = (header: Uint8Array, what: string) =>
-    fails('header_invalid', () => open(pieces(join([header, new Uint8Array(100)])), { backend: expensive }), what);
+    fails('header_invalid', () => open(pieces(join([header, new Uint8Array(100)])), { provider: expensive }), what);
 
   tool.test(
     'S25: a header without end, of too many stanzas or too many bytes is refused before more than 2 MiB are read',
@@ -57,13 +57,13 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
               isCancelled = true;
             },
           });
-          await fails('header_invalid', () => open(stream, { backend }), what);
+          await fails('header_invalid', () => open(stream, { provider }), what);
           ok(given <= 2 * 2 ** 20, `${what}: ${given} bytes were read`);
           ok(isCancelled, `${what}: the source is not cancelled`);
         }
       }
       const largest = headerOf('age', '-> a\n\n'.repeat(1024));
-      equal((await open(pieces(largest), { backend })).kind, 'age', '1,024 stanzas');
+      equal((await open(pieces(largest), { provider })).kind, 'age', '1,024 stanzas');
       await refused(headerOf('age', '-> a\n\n'.repeat(1025)), '1,025 stanzas');
     },
   );
@@ -83,7 +83,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     ]) {
       await fails(
         'unsupported_version',
-        () => open(pieces(join([text(line), text(`-> x\n\n${macLine}\n`)])), { backend }),
+        () => open(pieces(join([text(line), text(`-> x\n\n${macLine}\n`)])), { provider }),
         line,
       );
     }
@@ -94,7 +94,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const full = 'A'.repeat(64);
     for (const format of ['age', 'sealpin'] as const) {
       equal(
-        (await open(pieces(headerOf(format, `-> x a b\n${full}\n${body}\n-> y\n\n-> z\n${full}\n\n`)), { backend }))
+        (await open(pieces(headerOf(format, `-> x a b\n${full}\n${body}\n-> y\n\n-> z\n${full}\n\n`)), { provider }))
           .kind,
         format,
         'a header that does not',
@@ -149,7 +149,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
       ]) {
         await fails(
           'header_invalid',
-          () => open(pieces(text(start + end)), { backend }),
+          () => open(pieces(text(start + end)), { provider }),
           `${format} ${JSON.stringify(end)}`,
         );
       }
@@ -170,21 +170,21 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const pbkdf2 = { args: ['pbkdf2-sha512', salt, '220000'], body: new Uint8Array(48) };
     for (const format of ['age', 'sealpin'] as const) {
       const one = stanzaLines(password[format]);
-      equal((await open(pieces(headerOf(format, one)), { backend })).kind, format);
+      equal((await open(pieces(headerOf(format, one)), { provider })).kind, format);
       await refused(headerOf(format, one + one), 'twice');
       await refused(headerOf(format, `${one}-> unknown\n\n`), 'with an unknown one');
       await refused(headerOf(format, `-> unknown\n\n${one}`), 'after an unknown one');
     }
     await refused(headerOf('sealpin', stanzaLines(password.sealpin) + stanzaLines(pbkdf2)), 'of two sorts');
     equal(
-      (await open(pieces(headerOf('age', stanzaLines(pbkdf2) + stanzaLines(pbkdf2))), { backend })).kind,
+      (await open(pieces(headerOf('age', stanzaLines(pbkdf2) + stanzaLines(pbkdf2))), { provider })).kind,
       'age',
       'what age does not know is unknown there',
     );
-    const { recipient } = await generateKeyPair(backend);
+    const { recipient } = await generateKeyPair(provider);
     await fails('invalid_request', () =>
       seal(
-        backend,
+        provider,
         'sealpin',
         [passwordRecipient('x', { name: 'scrypt', logN: 10 }), ...parseRecipients(recipient)],
         text('x'),
@@ -286,20 +286,20 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const latin = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
     const exchanged = (container: Uint8Array, from: string, to: string): Uint8Array =>
       Uint8Array.from(latin(container).replace(from, to), (character) => character.charCodeAt(0));
-    const sealpin = await seal(backend, 'sealpin', [cheap], text('x'));
-    const age = await seal(backend, 'age', [cheap], text('x'));
+    const sealpin = await seal(provider, 'sealpin', [cheap], text('x'));
+    const age = await seal(provider, 'age', [cheap], text('x'));
     await fails('header_invalid', () =>
-      unseal(backend, pieces(exchanged(sealpin, 'sealpin/v1', versionOf.age)), [identity]),
+      unseal(provider, pieces(exchanged(sealpin, 'sealpin/v1', versionOf.age)), [identity]),
     );
     await fails('header_invalid', () =>
-      unseal(backend, pieces(exchanged(age, versionOf.age, 'sealpin/v1')), [identity]),
+      unseal(provider, pieces(exchanged(age, versionOf.age, 'sealpin/v1')), [identity]),
     );
     await fails(['decrypt_failed', 'kdf_unavailable'], () =>
-      unseal(backend, pieces(exchanged(exchanged(sealpin, 'scrypt', 'pbkdf2-sha512'), ' 10\n', ' 220000\n')), [
+      unseal(provider, pieces(exchanged(exchanged(sealpin, 'scrypt', 'pbkdf2-sha512'), ' 10\n', ' 220000\n')), [
         identity,
       ]),
     );
-    await fails('decrypt_failed', () => unseal(backend, pieces(exchanged(sealpin, ' 10\n', ' 11\n')), [identity]));
-    await fails('wrong_kind', () => unseal(backend, pieces(exchanged(sealpin, 'scrypt', 'Scrypt')), [identity]));
+    await fails('decrypt_failed', () => unseal(provider, pieces(exchanged(sealpin, ' 10\n', ' 11\n')), [identity]));
+    await fails('wrong_kind', () => unseal(provider, pieces(exchanged(sealpin, 'scrypt', 'Scrypt')), [identity]));
   });
 }

@@ -5,7 +5,7 @@ import {
   openAt,
   parseIdentities,
   parseRecipients,
-  type Backend,
+  type CryptoProvider,
   type Recipient,
 } from '../../../crypto/index.ts';
 import { openedBytes, sealedBytes } from '../../../crypto/payload/chunking.ts';
@@ -27,10 +27,10 @@ const chunkings = { age: ageChunking, sealpin: cobblestoneChunking } as const;
  * Payloads that were cut, shuffled, crossed or extended, and payloads too large for a test to
  * store.
  */
-export function hostilePayloads(tool: Tool, backend: Backend): void {
+export function hostilePayloads(tool: Tool, provider: CryptoProvider): void {
   tool.test('a payload of more chunks than its format allows is neither written nor read', async () => {
     for (const make of [ageStream.create, newCobblestone]) {
-      const { chunks } = await make(backend, backend.random(make === newCobblestone ? 32 : 16), text('context'));
+      const { chunks } = await make(provider, provider.random(make === newCobblestone ? 32 : 16), text('context'));
       const few = { ...chunks, maxChunks: 3 };
       const full = 3 * chunks.chunkBytes - (chunks.fullLast ? 0 : 1);
       const sealing = (bytes: number, allowed: typeof chunks): Promise<Uint8Array> =>
@@ -46,7 +46,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
   });
 
   tool.test('what is shorter than a tag fails authentication, and nothing else', async () => {
-    for (const aead of [await backend.aesGcm(backend.random(32)), await backend.chaChaPoly(backend.random(32))])
+    for (const aead of [await provider.aesGcm(provider.random(32)), await provider.chaChaPoly(provider.random(32))])
       for (const bytes of [0, 1, 4, 15, 16])
         await fails(
           'decrypt_failed',
@@ -59,10 +59,10 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     const { chunkBytes } = chunkings[format];
     const sealedChunk = chunkBytes + 16;
     const setUp = async (size: number) => {
-      const pair = await generateKeyPair(backend);
+      const pair = await generateKeyPair(provider);
       const identities = parseIdentities(pair.privatePem);
       const make = async (plaintext: Uint8Array) => {
-        const container = await seal(backend, format, parseRecipients(pair.recipient), plaintext);
+        const container = await seal(provider, format, parseRecipients(pair.recipient), plaintext);
         const payload = container.length - sealedBytes(chunkings[format], plaintext.length);
         return {
           head: container.subarray(0, payload),
@@ -85,7 +85,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       };
       async function releasedOf(container: Uint8Array) {
         try {
-          const opened = await open(pieces(container), { backend });
+          const opened = await open(pieces(container), { provider });
           if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
           return await released(await opened.decrypt(identities));
         } catch (error) {
@@ -142,24 +142,24 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
           refused,
         } = await setUp(chunkBytes);
         if (format === 'age') {
-          const { preamble, chunks } = await ageStream.create(backend, new Uint8Array(16).fill(7));
+          const { preamble, chunks } = await ageStream.create(provider, new Uint8Array(16).fill(7));
           const full = await chunks.aead.seal(chunks.nonce(0, false), pattern(chunkBytes));
           const empty = await chunks.aead.seal(chunks.nonce(1, true), new Uint8Array(0));
-          const pair = await generateKeyPair(backend);
+          const pair = await generateKeyPair(provider);
           const stanza = await itemOf(parseRecipients(pair.recipient), 0).wrap(
             new Uint8Array(16).fill(7),
             formatOf('age'),
-            backend,
+            provider,
           );
           const forged = join([
-            makeHeader(backend, formatOf('age'), new Uint8Array(16).fill(7), [stanza]),
+            makeHeader(provider, formatOf('age'), new Uint8Array(16).fill(7), [stanza]),
             preamble,
             full,
             empty,
           ]);
           await fails(
             'container_invalid',
-            () => unseal(backend, pieces(forged), parseIdentities(pair.privatePem)),
+            () => unseal(provider, pieces(forged), parseIdentities(pair.privatePem)),
             'an empty chunk after a full one',
           );
         } else {
@@ -172,12 +172,12 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     );
 
     tool.test(`S12: ${format}: the counter of chunks passes 256`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
+      const { recipient, privatePem } = await generateKeyPair(provider);
       const plaintext = pattern(256 * chunkBytes + 1);
       const around = [256 * chunkBytes - 1, 256 * chunkBytes, 256 * chunkBytes + 1];
       for (const size of tool.long ? around : around.slice(-1)) {
-        const container = await seal(backend, format, parseRecipients(recipient), plaintext.subarray(0, size));
-        const back = await unseal(backend, pieces(container, 1 << 20), parseIdentities(privatePem));
+        const container = await seal(provider, format, parseRecipients(recipient), plaintext.subarray(0, size));
+        const back = await unseal(provider, pieces(container, 1 << 20), parseIdentities(privatePem));
         equal(await digest('SHA-256', back), await digest('SHA-256', plaintext.subarray(0, size)), `${size}`);
       }
     });
@@ -185,8 +185,8 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     tool.test(`S12: ${format}: sizes and nonces are exact above 4 GiB`, async () => {
       const { chunks } =
         format === 'age'
-          ? await ageStream.create(backend, new Uint8Array(16))
-          : await newCobblestone(backend, new Uint8Array(32), text('x'));
+          ? await ageStream.create(provider, new Uint8Array(16))
+          : await newCobblestone(provider, new Uint8Array(32), text('x'));
       const zero = BigInt(`0x${hex(chunks.nonce(0, false))}`);
       for (const index of [
         1,
@@ -216,13 +216,13 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     tool.test(
       `S12 S17: ${format}: a part of a container of 5 GiB is read from the few chunks that it needs`,
       async () => {
-        const { recipient, privatePem } = await generateKeyPair(backend);
+        const { recipient, privatePem } = await generateKeyPair(provider);
         const size = 5 * 2 ** 30 + 1000;
-        const fileKey = backend.random(format === 'age' ? 16 : 32);
-        const header = makeHeader(backend, formatOf(format), fileKey, [
-          await itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf(format), backend),
+        const fileKey = provider.random(format === 'age' ? 16 : 32);
+        const header = makeHeader(provider, formatOf(format), fileKey, [
+          await itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf(format), provider),
         ]);
-        const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
+        const { preamble, chunks } = await formatOf(format).payload.create(provider, fileKey);
         const head = join([header, preamble]);
         const total = Math.ceil(size / chunkBytes);
         // Each chunk holds its number, and is sealed when it is read.
@@ -241,7 +241,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
             return pieces(join(sealed).subarray(0, length));
           },
         };
-        const opened = await openAt(container, { identities: parseIdentities(privatePem), backend });
+        const opened = await openAt(container, { identities: parseIdentities(privatePem), provider });
         equal(opened.plaintextBytes, size);
         const middle = Math.floor((4.5 * 2 ** 30) / chunkBytes);
         equal(
@@ -257,7 +257,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
         for (const bytes of [container.bytes - 1, container.bytes - sealedChunk, container.bytes + 1]) {
           await fails(
             ['decrypt_failed', 'container_invalid'],
-            () => openAt({ ...container, bytes }, { identities: parseIdentities(privatePem), backend }),
+            () => openAt({ ...container, bytes }, { identities: parseIdentities(privatePem), provider }),
             `a size of ${bytes}`,
           );
         }
@@ -267,7 +267,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
 
   tool.test(`S12: a stream of ${tool.long ? '4 GiB' : '16 MiB'} goes through, counted and not kept`, async () => {
     const size = tool.long ? 2 ** 32 + 100_000 : 2 ** 24 + 100_000;
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const block = new Uint8Array(1 << 20);
     let left = size;
     const zeros = new ReadableStream<Uint8Array>({
@@ -277,7 +277,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
         left -= Math.min(left, block.length);
       },
     });
-    const made = await encrypt(zeros, { format: 'sealpin', recipients: parseRecipients(recipient), backend });
+    const made = await encrypt(zeros, { format: 'sealpin', recipients: parseRecipients(recipient), provider });
     let sealed = 0;
     const counted = made.stream.pipeThrough(
       new TransformStream<Uint8Array, Uint8Array>({
@@ -287,7 +287,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
         },
       }),
     );
-    const opened = await open(counted, { backend });
+    const opened = await open(counted, { provider });
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     const reader = (await opened.decrypt(parseIdentities(privatePem))).getReader();
     let out = 0;
@@ -296,9 +296,9 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S15: a stream that failed keeps failing with the same error', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
-    const container = await seal(backend, 'sealpin', parseRecipients(recipient), pattern(40_000));
-    const opened = await open(pieces(container.subarray(0, -1)), { backend });
+    const { recipient, privatePem } = await generateKeyPair(provider);
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), pattern(40_000));
+    const opened = await open(pieces(container.subarray(0, -1)), { provider });
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     const reader = (await opened.decrypt(parseIdentities(privatePem))).getReader();
     const errors: unknown[] = [];
@@ -311,13 +311,13 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S20: a wrong commitment is refused before any chunk is opened', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
-    const container = await seal(backend, 'sealpin', parseRecipients(recipient), pattern(1000));
+    const { recipient, privatePem } = await generateKeyPair(provider);
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), pattern(1000));
     let opens = 0;
-    const counting: Backend = {
-      ...backend,
+    const counting: CryptoProvider = {
+      ...provider,
       async aesGcm(key) {
-        const aead = await backend.aesGcm(key);
+        const aead = await provider.aesGcm(key);
         return {
           ...aead,
           open(nonce, ciphertext, aad, out) {
@@ -340,7 +340,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     const seen = new Set<string>();
     const runs = tool.long ? 10_000 : 200;
     for (let run = 0; run < runs; run += 1) {
-      const container = hex(await seal(backend, run % 2 === 0 ? 'sealpin' : 'age', [openKey], text('same')));
+      const container = hex(await seal(provider, run % 2 === 0 ? 'sealpin' : 'age', [openKey], text('same')));
       const [, body] = present(
         /-> test\n([^\n]+)\n/.exec(
           String.fromCharCode(
@@ -359,8 +359,8 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S23: a random generator that fails, repeats itself or gives too little ends the encryption', async () => {
-    const { recipient } = await generateKeyPair(backend);
-    const once = backend.random(64);
+    const { recipient } = await generateKeyPair(provider);
+    const once = provider.random(64);
     const generators: [string, (bytes: number) => Uint8Array][] = [
       [
         'throws',
@@ -371,24 +371,24 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       ['zeros', (bytes) => new Uint8Array(bytes)],
       ['one value', (bytes) => new Uint8Array(bytes).fill(0x42)],
       ['the same bytes', (bytes) => once.slice(0, bytes)],
-      ['too few', (bytes) => backend.random(bytes - 1)],
+      ['too few', (bytes) => provider.random(bytes - 1)],
     ];
     for (const [what, random] of generators) {
       for (const format of ['age', 'sealpin'] as const)
         await fails(
           'random_failed',
-          () => seal({ ...backend, random }, format, parseRecipients(recipient), text('x')),
+          () => seal({ ...provider, random }, format, parseRecipients(recipient), text('x')),
           what,
         );
-      if (what !== 'the same bytes') await fails('random_failed', () => generateKeyPair({ ...backend, random }), what);
+      if (what !== 'the same bytes') await fails('random_failed', () => generateKeyPair({ ...provider, random }), what);
     }
   });
 
   tool.test('S42: nothing is compressed: the size depends on nothing but the size', async () => {
-    const { recipient } = await generateKeyPair(backend);
+    const { recipient } = await generateKeyPair(provider);
     for (const format of ['age', 'sealpin'] as const) {
-      const zeros = await seal(backend, format, parseRecipients(recipient), new Uint8Array(100_000));
-      equal(zeros.length, (await seal(backend, format, parseRecipients(recipient), pattern(100_000))).length);
+      const zeros = await seal(provider, format, parseRecipients(recipient), new Uint8Array(100_000));
+      equal(zeros.length, (await seal(provider, format, parseRecipients(recipient), pattern(100_000))).length);
     }
   });
 }

@@ -6,7 +6,7 @@ import appendixA from '../../vectors/hpke/rfc9180-appendix-a.json' with { type: 
 import scryptVectors from '../../vectors/kdf-rfc/scrypt-rfc7914.json' with { type: 'json' };
 import ageExamples from '../../vectors/age-spec-examples/age-spec-examples.json' with { type: 'json' };
 import { shake128 } from '@noble/hashes/sha3.js';
-import { parseIdentities, parseRecipients, type Backend } from '../../../crypto/index.ts';
+import { parseIdentities, parseRecipients, type CryptoProvider } from '../../../crypto/index.ts';
 import { utf8 } from '../../../crypto/bytes.ts';
 import { concat } from '../../../streams/concat.ts';
 import {
@@ -29,13 +29,16 @@ const hkdfSha256 = 1;
  * DeriveKeyPair of DHKEM(P-256) (RFC 9180 section 7.1.3), which the vectors name their keys by and
  * no format uses.
  */
-function deriveP256(backend: Backend, ikm: Uint8Array): { secret: Uint8Array; point: Uint8Array; attempts: number } {
+function deriveP256(
+  provider: CryptoProvider,
+  ikm: Uint8Array,
+): { secret: Uint8Array; point: Uint8Array; attempts: number } {
   const suite = concat(utf8('KEM'), Uint8Array.of(0, dhkemP256));
-  const prk = labeledExtract(backend, suite, new Uint8Array(0), 'dkp_prk', ikm);
+  const prk = labeledExtract(provider, suite, new Uint8Array(0), 'dkp_prk', ikm);
   for (let attempt = 0; ; attempt += 1) {
-    const secret = labeledExpand(backend, suite, prk, 'candidate', Uint8Array.of(attempt), 32);
+    const secret = labeledExpand(provider, suite, prk, 'candidate', Uint8Array.of(attempt), 32);
     try {
-      return { secret, point: backend.p256.publicKey(secret), attempts: attempt + 1 };
+      return { secret, point: provider.p256.publicKey(secret), attempts: attempt + 1 };
     } catch (error) {
       if (attempt === 255) throw error;
     }
@@ -61,9 +64,9 @@ type Vector = {
   encryptions: Message[];
 };
 
-async function checkSchedule(backend: Backend, vector: Vector): Promise<void> {
+async function checkSchedule(provider: CryptoProvider, vector: Vector): Promise<void> {
   const { key, nonce, aead } = await keySchedule(
-    backend,
+    provider,
     vector.kem_id,
     aeadOf(vector.aead_id),
     fromHex(vector.shared_secret),
@@ -78,28 +81,28 @@ async function checkSchedule(backend: Backend, vector: Vector): Promise<void> {
 
 /** Encapsulates with the ephemeral key of the vector, and decapsulates. */
 async function checkP256(
-  backend: Backend,
+  provider: CryptoProvider,
   vector: { ikmE: string; ikmR: string; skRm: string; pkRm: string; enc: string; shared_secret?: string },
 ): Promise<Uint8Array> {
-  const own = deriveP256(backend, fromHex(vector.ikmR));
+  const own = deriveP256(provider, fromHex(vector.ikmR));
   equal([hex(own.secret), hex(own.point)], [vector.skRm, vector.pkRm]);
-  const ephemeral = deriveP256(backend, fromHex(vector.ikmE)).secret;
-  const { enc, shared } = await encapsulateP256({ ...backend, random: () => ephemeral }, own.point);
+  const ephemeral = deriveP256(provider, fromHex(vector.ikmE)).secret;
+  const { enc, shared } = await encapsulateP256({ ...provider, random: () => ephemeral }, own.point);
   equal(hex(enc), vector.enc);
-  equal(await decapsulateP256(backend, own, enc), shared);
+  equal(await decapsulateP256(provider, own, enc), shared);
   if (vector.shared_secret !== undefined) equal(hex(shared), vector.shared_secret);
   return shared;
 }
 
-export function hpke(tool: Tool, backend: Backend): void {
+export function hpke(tool: Tool, provider: CryptoProvider): void {
   const ofP256 = appendixA.filter(
     (vector) => vector.kem_id === dhkemP256 && vector.kdf_id === hkdfSha256 && vector.mode === 0,
   );
   tool.test(`HPKE, RFC 9180 appendix A: ${ofP256.length} vectors of P-256 in base mode`, async () => {
     equal(ofP256.length, 2);
     for (const vector of ofP256) {
-      await checkP256(backend, vector);
-      await checkSchedule(backend, vector);
+      await checkP256(provider, vector);
+      await checkSchedule(provider, vector);
     }
   });
 
@@ -112,9 +115,9 @@ export function hpke(tool: Tool, backend: Backend): void {
       [1, 2, 3],
     );
     for (const vector of suites) {
-      const shared = await checkP256(backend, vector);
+      const shared = await checkP256(provider, vector);
       const { nonce, aead } = await keySchedule(
-        backend,
+        provider,
         vector.kem_id,
         aeadOf(vector.aead_id),
         shared,
@@ -135,10 +138,10 @@ export function hpke(tool: Tool, backend: Backend): void {
   tool.test(`HPKE edge cases: ${base.length} in base mode`, async () => {
     equal(base.length, 4);
     for (const vector of base) {
-      await checkSchedule(backend, vector);
+      await checkSchedule(provider, vector);
       if (vector.kem_id === dhkemP256) {
-        await checkP256(backend, vector);
-        equal(deriveP256(backend, fromHex(vector.ikmR)).attempts, 2, 'a candidate out of range is left out');
+        await checkP256(provider, vector);
+        equal(deriveP256(provider, fromHex(vector.ikmR)).attempts, 2, 'a candidate out of range is left out');
       }
     }
   });
@@ -147,14 +150,14 @@ export function hpke(tool: Tool, backend: Backend): void {
   tool.test(`hybrid KEMs: ${hybrids.length} vectors`, async () => {
     equal(hybrids.length, 4);
     for (const vector of hybrids) {
-      const kem = vector.kem_id === 0x0050 ? backend.mlkem768p256 : backend.mlkem768x25519;
+      const kem = vector.kem_id === 0x0050 ? provider.mlkem768p256 : provider.mlkem768x25519;
       equal(hex(kem.publicKey(fromHex(vector.skRm))), vector.pkRm);
       equal(hex(kem.decapsulate(fromHex(vector.skRm), fromHex(vector.enc))), vector.shared_secret);
-      const random = backend.random(vector.kem_id === 0x0050 ? 160 : 64);
+      const random = provider.random(vector.kem_id === 0x0050 ? 160 : 64);
       const { enc, shared } = kem.encapsulate(fromHex(vector.pkRm), random);
       equal(kem.decapsulate(fromHex(vector.skRm), enc), shared);
       await fails('key_invalid', () => kem.encapsulate(fromHex(vector.pkRm).subarray(1), random));
-      if (vector.kdf_id === hkdfSha256) await checkSchedule(backend, vector);
+      if (vector.kdf_id === hkdfSha256) await checkSchedule(provider, vector);
     }
   });
 
@@ -165,14 +168,14 @@ export function hpke(tool: Tool, backend: Backend): void {
   tool.test('scrypt, RFC 7914: its vectors, and the one of 1 GiB in the long form', async () => {
     equal([scryptVectors.length, cheap.length, dear.length], [4, isWorkerd && !tool.long ? 2 : 3, 1]);
     const derive = ({ P, S, N, r, p }: (typeof scryptVectors)[number]): Promise<Uint8Array> =>
-      backend.scrypt(text(P), text(S), { logN: Math.log2(N), r, p });
+      provider.scrypt(text(P), text(S), { logN: Math.log2(N), r, p });
     for (const vector of tool.long && !isWorkerd ? [...cheap, ...dear] : cheap)
       equal(hex(await derive(vector)), vector.dk.slice(0, 64));
     if (isWorkerd) for (const vector of dear) await fails('kdf_unavailable', () => derive(vector));
   });
 
   tool.test('S32: a cost that the machine cannot pay is kdf_unavailable', async () => {
-    await fails('kdf_unavailable', () => backend.scrypt(text('x'), text('y'), { logN: 31, r: 8, p: 1 }));
+    await fails('kdf_unavailable', () => provider.scrypt(text('x'), text('y'), { logN: 31, r: 8, p: 1 }));
   });
 
   tool.test('the keys of the age specification are read, and make one another', () => {

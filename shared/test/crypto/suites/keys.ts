@@ -4,7 +4,7 @@ import {
   parseIdentities,
   parseRecipients,
   recipientFromSpki,
-  type Backend,
+  type CryptoProvider,
 } from '../../../crypto/index.ts';
 import { encodeKey } from '../../../crypto/keys/bech32.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
@@ -27,9 +27,9 @@ const x25519 = {
 };
 
 /** Key pairs and key files. */
-export function keys(tool: Tool, backend: Backend): void {
+export function keys(tool: Tool, provider: CryptoProvider): void {
   tool.test('a key pair is four texts of one key', async () => {
-    const { pkcs8, spki, privatePem, publicPem, recipient } = await generateKeyPair(backend);
+    const { pkcs8, spki, privatePem, publicPem, recipient } = await generateKeyPair(provider);
     ok(/^age1tag1[02-9ac-hj-np-z]{58,}$/.test(recipient), recipient);
     equal(derOf(privatePem), pkcs8);
     equal(derOf(publicPem), spki);
@@ -44,10 +44,10 @@ export function keys(tool: Tool, backend: Backend): void {
         .map((one) => one.text),
       [recipient, recipient, recipient],
     );
-    const container = await seal(backend, 'sealpin', [recipientFromSpki(spki)], text('x'));
-    equal(await unseal(backend, pieces(container), [identityFromPkcs8(pkcs8)]), text('x'));
+    const container = await seal(provider, 'sealpin', [recipientFromSpki(spki)], text('x'));
+    equal(await unseal(provider, pieces(container), [identityFromPkcs8(pkcs8)]), text('x'));
     equal(
-      await unseal(backend, pieces(container), parseIdentities(privatePem.replaceAll('\n', '\r\n'))),
+      await unseal(provider, pieces(container), parseIdentities(privatePem.replaceAll('\n', '\r\n'))),
       text('x'),
       'CRLF',
     );
@@ -55,22 +55,22 @@ export function keys(tool: Tool, backend: Backend): void {
 
   tool.test('age keys open age files, and take no file of the other format', async () => {
     const recipients = parseRecipients(`# a comment\n${x25519.recipient}\n`);
-    const container = await seal(backend, 'age', recipients, text('x'));
+    const container = await seal(provider, 'age', recipients, text('x'));
     equal(
-      await unseal(backend, pieces(container), parseIdentities(`# created: today\n${x25519.identity}\n`)),
+      await unseal(provider, pieces(container), parseIdentities(`# created: today\n${x25519.identity}\n`)),
       text('x'),
     );
-    await fails('key_invalid', () => seal(backend, 'sealpin', recipients, text('x')));
-    const { recipient, privatePem } = await generateKeyPair(backend);
-    await fails('decrypt_failed', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
-    const both = await seal(backend, 'age', parseRecipients(`${recipient}\n${x25519.recipient}`), text('x'));
-    equal(await unseal(backend, pieces(both), parseIdentities(x25519.identity)), text('x'));
-    equal(await unseal(backend, pieces(both), parseIdentities(privatePem)), text('x'));
+    await fails('key_invalid', () => seal(provider, 'sealpin', recipients, text('x')));
+    const { recipient, privatePem } = await generateKeyPair(provider);
+    await fails('decrypt_failed', () => unseal(provider, pieces(container), parseIdentities(privatePem)));
+    const both = await seal(provider, 'age', parseRecipients(`${recipient}\n${x25519.recipient}`), text('x'));
+    equal(await unseal(provider, pieces(both), parseIdentities(x25519.identity)), text('x'));
+    equal(await unseal(provider, pieces(both), parseIdentities(privatePem)), text('x'));
   });
 
   tool.test('S35: what is not a key of the wanted kind is refused, with a hint and without an echo', async () => {
-    const { privatePem, publicPem, recipient, spki, pkcs8 } = await generateKeyPair(backend);
-    const other = await generateKeyPair(backend);
+    const { privatePem, publicPem, recipient, spki, pkcs8 } = await generateKeyPair(provider);
+    const other = await generateKeyPair(provider);
     const cut = (der: Uint8Array): Uint8Array => der.subarray(0, -1);
     const bad = (at: number, der: Uint8Array): Uint8Array => der.map((byte, index) => (index === at ? byte ^ 1 : byte));
     const notRecipients = [
@@ -145,7 +145,7 @@ export function keys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('a private key file whose public key is another one is refused, in SEC1 and in PKCS#8', async () => {
-    const [pair, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+    const [pair, other] = [await generateKeyPair(provider), await generateKeyPair(provider)];
     const point = other.spki.subarray(26);
     const exchanged = pair.pkcs8.slice();
     exchanged.set(point, exchanged.length - 65);
@@ -161,22 +161,22 @@ export function keys(tool: Tool, backend: Backend): void {
     const publicKey = (point: Uint8Array): Uint8Array => Uint8Array.of(0x81, point.length + 1, 0, ...point);
     const own = pair.spki.subarray(26);
     const attributes = Uint8Array.of(0xa0, 0);
-    const container = await seal(backend, 'sealpin', [recipientFromSpki(pair.spki)], text('x'));
+    const container = await seal(provider, 'sealpin', [recipientFromSpki(pair.spki)], text('x'));
     for (const [what, der] of [
       ['version 1', withItems(0)],
       ['attributes', withItems(0, attributes)],
       ['version 2', withItems(1)],
       ['its point', withItems(1, publicKey(own))],
-      ['its point, compressed', withItems(1, publicKey(backend.p256.compress(own)))],
+      ['its point, compressed', withItems(1, publicKey(provider.p256.compress(own)))],
       ['attributes and its point', withItems(1, attributes, publicKey(own))],
     ] as const)
-      equal(await unseal(backend, pieces(container), [identityFromPkcs8(der)]), text('x'), what);
+      equal(await unseal(provider, pieces(container), [identityFromPkcs8(der)]), text('x'), what);
     for (const [what, der] of [
-      ['another point', withItems(1, publicKey(backend.p256.compress(point)))],
+      ['another point', withItems(1, publicKey(provider.p256.compress(point)))],
       ['a point in version 1', withItems(0, publicKey(own))],
       ['version 3', withItems(2)],
-      ['a trailing item', withItems(1, publicKey(backend.p256.compress(own)), Uint8Array.of(5, 0))],
-      ['the wrong order', withItems(1, publicKey(backend.p256.compress(own)), attributes)],
+      ['a trailing item', withItems(1, publicKey(provider.p256.compress(own)), Uint8Array.of(5, 0))],
+      ['the wrong order', withItems(1, publicKey(provider.p256.compress(own)), attributes)],
       ['bytes after it', join([pair.pkcs8, Uint8Array.of(0)])],
       ['an item after it', join([pair.pkcs8, Uint8Array.of(5, 0)])],
     ] as const)
@@ -206,7 +206,7 @@ export function keys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('text around PEM is ignored, but for what may be a key with a typing error', async () => {
-    const { privatePem, publicPem, recipient } = await generateKeyPair(backend);
+    const { privatePem, publicPem, recipient } = await generateKeyPair(provider);
     const block = (file: string): string => file.slice(file.indexOf('-----BEGIN'));
     // As openssl pkcs12 -nodes and openssl pkey -text write it.
     const bag = 'Bag Attributes\n    friendlyName: me\n    localKeyID: 54 69 6D 65\nKey Attributes: <No Attributes>\n';
@@ -227,7 +227,7 @@ export function keys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('the errors of key files name what is wrong', async () => {
-    const [pair, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+    const [pair, other] = [await generateKeyPair(provider), await generateKeyPair(provider)];
     equal(parseIdentities(pair.privatePem + pair.publicPem).length, 1, 'a pair in one file');
     equal(parseIdentities(pair.publicPem + pair.privatePem).length, 1, 'the public key first');
     // An EC key with explicit parameters: the curve is a sequence.
@@ -252,7 +252,7 @@ export function keys(tool: Tool, backend: Backend): void {
   });
 
   tool.test('S33: points that are not on the curve are refused', async () => {
-    const { spki } = await generateKeyPair(backend);
+    const { spki } = await generateKeyPair(provider);
     const withPoint = (point: Uint8Array): Uint8Array => {
       const head = spki.slice(0, 26);
       head[1] = head.length - 2 + point.length;
@@ -264,7 +264,7 @@ export function keys(tool: Tool, backend: Backend): void {
     };
     const point = spki.slice(26);
     equal(recipientFromSpki(withPoint(point)).text, recipientFromSpki(spki).text);
-    equal(recipientFromSpki(withPoint(backend.p256.compress(point))).text, recipientFromSpki(spki).text, 'compressed');
+    equal(recipientFromSpki(withPoint(provider.p256.compress(point))).text, recipientFromSpki(spki).text, 'compressed');
     const p = Uint8Array.from(
       present('ffffffff00000001000000000000000000000000ffffffffffffffffffffffff'.match(/../g)),
       (pair) => Number.parseInt(pair, 16),
@@ -284,19 +284,19 @@ export function keys(tool: Tool, backend: Backend): void {
       await fails('key_invalid', () => recipientFromSpki(withPoint(bad)), what);
       await fails(
         'key_invalid',
-        () => (bad.length === 33 ? backend.p256.decompress(bad) : backend.p256.compress(bad)),
-        `${what}, by the backend`,
+        () => (bad.length === 33 ? provider.p256.decompress(bad) : provider.p256.compress(bad)),
+        `${what}, by the provider`,
       );
       await fails(
         'key_invalid',
-        async () => backend.p256.agree(Uint8Array.of(...new Uint8Array(31), 5), bad),
+        async () => provider.p256.agree(Uint8Array.of(...new Uint8Array(31), 5), bad),
         `${what}, agreeing`,
       );
     }
     for (const scalar of [new Uint8Array(32), new Uint8Array(32).fill(255)])
-      await fails('key_invalid', () => backend.p256.publicKey(scalar), 'a scalar out of range');
+      await fails('key_invalid', () => provider.p256.publicKey(scalar), 'a scalar out of range');
     for (const low of [new Uint8Array(32), Uint8Array.of(1, ...new Uint8Array(31))])
-      await fails('key_invalid', async () => backend.x25519.agree(pattern32, low), 'a low-order share');
+      await fails('key_invalid', async () => provider.x25519.agree(pattern32, low), 'a low-order share');
   });
 }
 

@@ -1,4 +1,4 @@
-import { parsePassword, passwordIdentity, passwordRecipient, type Backend } from '../../../crypto/index.ts';
+import { parsePassword, passwordIdentity, passwordRecipient, type CryptoProvider } from '../../../crypto/index.ts';
 import { encodeBase64 } from '../../../crypto/bytes.ts';
 import { makeHeader } from '../../../crypto/file-key.ts';
 import { formatOf } from '../../../crypto/formats/index.ts';
@@ -9,7 +9,7 @@ import { seal, unseal } from './containers.ts';
 const cheap = { name: 'scrypt', logN: 10 } as const;
 
 /** Tests of what a password may be. */
-export function passwords(tool: Tool, backend: Backend): void {
+export function passwords(tool: Tool, provider: CryptoProvider): void {
   tool.test(
     'S41: a password opens in whatever form an operating system types it; NUL, emoji and a megabyte are fine',
     async () => {
@@ -24,13 +24,13 @@ export function passwords(tool: Tool, backend: Backend): void {
         [' ', ' '],
       ] as const) {
         for (const format of ['age', 'sealpin'] as const) {
-          const container = await seal(backend, format, [passwordRecipient(written, cheap)], text('x'));
-          equal(await unseal(backend, pieces(container), [passwordIdentity(typed)]), text('x'));
-          await fails('decrypt_failed', () => unseal(backend, pieces(container), [passwordIdentity(`${typed} `)]));
+          const container = await seal(provider, format, [passwordRecipient(written, cheap)], text('x'));
+          equal(await unseal(provider, pieces(container), [passwordIdentity(typed)]), text('x'));
+          await fails('decrypt_failed', () => unseal(provider, pieces(container), [passwordIdentity(`${typed} `)]));
         }
       }
-      const beforeNul = await seal(backend, 'sealpin', [passwordRecipient('a\0b', cheap)], text('x'));
-      await fails('decrypt_failed', () => unseal(backend, pieces(beforeNul), [passwordIdentity('a')]));
+      const beforeNul = await seal(provider, 'sealpin', [passwordRecipient('a\0b', cheap)], text('x'));
+      await fails('decrypt_failed', () => unseal(provider, pieces(beforeNul), [passwordIdentity('a')]));
     },
   );
 
@@ -41,25 +41,25 @@ export function passwords(tool: Tool, backend: Backend): void {
       // it.
       const decomposed = 'Schlu\u0308ssel';
       for (const format of ['age', 'sealpin'] as const) {
-        const fileKey = backend.random(format === 'age' ? 16 : 32);
+        const fileKey = provider.random(format === 'age' ? 16 : 32);
         const label = { age: 'age-encryption.org/v1/scrypt', sealpin: 'sealpin/v1 scrypt' }[format];
-        const salt = backend.random(16);
-        const key = await backend.scrypt(text(decomposed), join([text(label), salt]), { logN: 10, r: 8, p: 1 });
-        const aead = await (format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key));
+        const salt = provider.random(16);
+        const key = await provider.scrypt(text(decomposed), join([text(label), salt]), { logN: 10, r: 8, p: 1 });
+        const aead = await (format === 'age' ? provider.chaChaPoly(key) : provider.aesGcm(key));
         const body = await aead.seal(new Uint8Array(12), fileKey);
-        const header = makeHeader(backend, formatOf(format), fileKey, [
+        const header = makeHeader(provider, formatOf(format), fileKey, [
           { args: ['scrypt', encodeBase64(salt), '10'], body },
         ]);
-        const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
+        const { preamble, chunks } = await formatOf(format).payload.create(provider, fileKey);
         const container = join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
-        equal(await unseal(backend, pieces(container), [passwordIdentity(decomposed)]), text('x'), format);
+        equal(await unseal(provider, pieces(container), [passwordIdentity(decomposed)]), text('x'), format);
         await fails('decrypt_failed', () =>
-          unseal(backend, pieces(container), [passwordIdentity(decomposed.normalize('NFC'))]),
+          unseal(provider, pieces(container), [passwordIdentity(decomposed.normalize('NFC'))]),
         );
       }
       const unassigned = '\u0378 pass';
-      const container = await seal(backend, 'sealpin', [passwordRecipient(unassigned, cheap)], text('x'));
-      equal(await unseal(backend, pieces(container), [passwordIdentity(unassigned)]), text('x'), 'unassigned');
+      const container = await seal(provider, 'sealpin', [passwordRecipient(unassigned, cheap)], text('x'));
+      equal(await unseal(provider, pieces(container), [passwordIdentity(unassigned)]), text('x'), 'unassigned');
     },
   );
 

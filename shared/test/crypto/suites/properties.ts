@@ -5,7 +5,7 @@ import {
   open,
   parseIdentities,
   parseRecipients,
-  type Backend,
+  type CryptoProvider,
 } from '../../../crypto/index.ts';
 import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { byteStream, collect, join, pattern, pieces, released } from '../streams.ts';
@@ -34,7 +34,7 @@ function cutBy(bytes: Uint8Array, cuts: readonly number[]): ReadableStream<Uint8
 }
 
 /** Random sizes and cuts. */
-export function properties(tool: Tool, backend: Backend): void {
+export function properties(tool: Tool, provider: CryptoProvider): void {
   const numRuns = tool.long ? 1000 : 25;
   for (const format of ['age', 'sealpin'] as const) {
     const chunk = chunkBytes[format];
@@ -53,7 +53,7 @@ export function properties(tool: Tool, backend: Backend): void {
     const cuts = fc.array(cut, { minLength: 1, maxLength: 4 });
 
     tool.test(`S12 S90: ${format}: any size, cut in any way, comes back`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
+      const { recipient, privatePem } = await generateKeyPair(provider);
       const [recipients, identities] = [parseRecipients(recipient), parseIdentities(privatePem)];
       await fc.assert(
         fc.asyncProperty(size, cuts, cuts, fc.boolean(), async (bytes, before, after, asBytes) => {
@@ -61,11 +61,11 @@ export function properties(tool: Tool, backend: Backend): void {
           const made = await encrypt(asBytes ? byteStream(plaintext, before[0]) : cutBy(plaintext, before), {
             format,
             recipients,
-            backend,
+            provider,
           });
           const container = await collect(made.stream);
           equal(container.length, made.size(bytes));
-          const opened = await open(asBytes ? byteStream(container, after[0]) : cutBy(container, after), { backend });
+          const opened = await open(asBytes ? byteStream(container, after[0]) : cutBy(container, after), { provider });
           if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
           equal(await collect(await opened.decrypt(identities)), plaintext);
         }),
@@ -76,10 +76,10 @@ export function properties(tool: Tool, backend: Backend): void {
     tool.test(
       `S13 S14: ${format}: whatever byte is changed, dropped or added, what comes out is a prefix, and an error`,
       async () => {
-        const { recipient, privatePem } = await generateKeyPair(backend);
+        const { recipient, privatePem } = await generateKeyPair(provider);
         const identities = parseIdentities(privatePem);
         const plaintext = pattern(2 * chunk + 500);
-        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+        const container = await seal(provider, format, parseRecipients(recipient), plaintext);
         const at = fc.integer({ min: 30, max: container.length - 1 });
         const damage = fc.oneof(
           fc
@@ -98,7 +98,7 @@ export function properties(tool: Tool, backend: Backend): void {
             let bytes = new Uint8Array(0) as Uint8Array;
             let error: Error | undefined;
             try {
-              const opened = await open(cutBy(damaged, cutting), { backend });
+              const opened = await open(cutBy(damaged, cutting), { provider });
               if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
               ({ bytes, error } = await released(await opened.decrypt(identities)));
             } catch (thrown) {
@@ -160,7 +160,7 @@ export function properties(tool: Tool, backend: Backend): void {
       fc.asyncProperty(start, fc.uint8Array({ maxLength: 300 }), async (text, bytes) => {
         const content = Uint8Array.of(...new TextEncoder().encode(text), ...bytes);
         try {
-          const opened = await open(pieces(content, 50), { backend });
+          const opened = await open(pieces(content, 50), { provider });
           if (opened.kind === 'plain') equal(await collect(opened.stream), content);
         } catch (error) {
           ok(

@@ -7,7 +7,7 @@ import {
   parseIdentities,
   parseRecipients,
   passwordIdentity,
-  type Backend,
+  type CryptoProvider,
   type Stanza,
 } from '../../../crypto/index.ts';
 import { maxHeaderBytes } from '../../../crypto/header.ts';
@@ -41,18 +41,18 @@ function headerEnd(container: Uint8Array): number {
 }
 
 /** Any part of a container, of both formats. */
-export function ranges(tool: Tool, backend: Backend): void {
+export function ranges(tool: Tool, provider: CryptoProvider): void {
   for (const format of ['age', 'sealpin'] as const) {
     const chunk = chunkBytes[format];
     tool.test(
       `${format}: any part, from the start, from the end and across chunks, is what the whole has there`,
       async () => {
-        const { recipient, privatePem } = await generateKeyPair(backend);
+        const { recipient, privatePem } = await generateKeyPair(provider);
         const identities = parseIdentities(privatePem);
         for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk, 3 * chunk + 7]) {
           const plaintext = pattern(size);
-          const container = await seal(backend, format, parseRecipients(recipient), plaintext);
-          const opened = await openAt(randomAccess(container), { identities, backend });
+          const container = await seal(provider, format, parseRecipients(recipient), plaintext);
+          const opened = await openAt(randomAccess(container), { identities, provider });
           equal(opened.plaintextBytes, size);
           const offset = fc.oneof(
             fc.integer({ min: 0, max: size }),
@@ -85,14 +85,14 @@ export function ranges(tool: Tool, backend: Backend): void {
     tool.test(
       `S16 S17: ${format}: is read beside a bad chunk; cut, or with a bad last chunk, it does not open`,
       async () => {
-        const { recipient, privatePem } = await generateKeyPair(backend);
+        const { recipient, privatePem } = await generateKeyPair(provider);
         const identities = parseIdentities(privatePem);
         const plaintext = pattern(5 * chunk + 10);
-        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+        const container = await seal(provider, format, parseRecipients(recipient), plaintext);
         const payload = container.length - plaintext.length - 6 * 16;
         const withBad = (at: number): Uint8Array => container.map((byte, index) => (index === at ? byte ^ 1 : byte));
         const source = randomAccess(withBad(payload + chunk + 16 + 5));
-        const opened = await openAt(source, { identities, backend });
+        const opened = await openAt(source, { identities, provider });
         source.reads.length = 0;
         equal(
           await collect(await opened.decryptRange({ start: 2 * chunk + 3, end: 3 * chunk + 3 })),
@@ -102,7 +102,7 @@ export function ranges(tool: Tool, backend: Backend): void {
         await fails('decrypt_failed', async () =>
           collect(await opened.decryptRange({ start: chunk + 5, end: chunk + 6 })),
         );
-        const open = (bytes: Uint8Array): Promise<unknown> => openAt(randomAccess(bytes), { identities, backend });
+        const open = (bytes: Uint8Array): Promise<unknown> => openAt(randomAccess(bytes), { identities, provider });
         await fails('decrypt_failed', () => open(withBad(container.length - 1)), 'a bad last chunk');
         for (const length of [
           payload,
@@ -124,14 +124,14 @@ export function ranges(tool: Tool, backend: Backend): void {
           'a byte more',
         );
         await fails('wrong_kind', () =>
-          openAt(randomAccess(container), { identities: [passwordIdentity('x')], backend }),
+          openAt(randomAccess(container), { identities: [passwordIdentity('x')], provider }),
         );
       },
     );
   }
 
   tool.test('a header of nearly 1 MiB is read in parts like any other', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const [ours] = parseRecipients(recipient);
     for (const format of ['age', 'sealpin'] as const) {
       const sizeOf = async (filler: number): Promise<Uint8Array> => {
@@ -139,7 +139,7 @@ export function ranges(tool: Tool, backend: Backend): void {
         const container = await encrypt(pieces(pattern(100_000)), {
           format,
           recipients: [{ kind: 'key', wrap }, present(ours)],
-          backend,
+          provider,
         });
         return collect(container.stream);
       };
@@ -147,7 +147,7 @@ export function ranges(tool: Tool, backend: Backend): void {
       const payloadBytes = small.length - headerEnd(small);
       const largest = await sizeOf(maxHeaderBytes - headerEnd(small) + 1);
       equal(largest.length - payloadBytes, maxHeaderBytes, 'the header');
-      const opened = await openAt(randomAccess(largest), { identities: parseIdentities(privatePem), backend });
+      const opened = await openAt(randomAccess(largest), { identities: parseIdentities(privatePem), provider });
       equal(
         await collect(await opened.decryptRange({ start: 70_000, end: 70_010 })),
         pattern(100_000).subarray(70_000, 70_010),
@@ -157,18 +157,18 @@ export function ranges(tool: Tool, backend: Backend): void {
   });
 
   tool.test('a container of the encrypted mode is read in parts, too; what is no container is refused', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const plaintext = pattern(40_000);
-    const made = await encryptDetached(pieces(plaintext), { recipient: first(parseRecipients(recipient)), backend });
+    const made = await encryptDetached(pieces(plaintext), { recipient: first(parseRecipients(recipient)), provider });
     const payload = await collect(made.payload);
     const container = join([
       await made.header('id', { filename: null, contentType: 'text/plain', size: plaintext.length }),
       payload,
     ]);
     const identities = parseIdentities(privatePem);
-    const opened = await openAt(randomAccess(container), { identities, backend });
+    const opened = await openAt(randomAccess(container), { identities, provider });
     equal(await collect(await opened.decryptRange({ start: 30_000, end: 40_000 })), plaintext.subarray(30_000));
-    await fails('unsupported_version', () => openAt(randomAccess(payload), { identities, backend }));
-    await fails('not_encrypted', () => openAt(randomAccess(text('plain')), { identities, backend }));
+    await fails('unsupported_version', () => openAt(randomAccess(payload), { identities, provider }));
+    await fails('not_encrypted', () => openAt(randomAccess(text('plain')), { identities, provider }));
   });
 }

@@ -10,7 +10,7 @@ import {
   rewrap,
   sniff,
   sniffBytes,
-  type Backend,
+  type CryptoProvider,
   type Format,
   type Sniffed,
   type Stanza,
@@ -31,7 +31,7 @@ const x25519 = {
 };
 
 /** Tests of how a container is recognized, and whose stanzas count. */
-export function recognition(tool: Tool, backend: Backend): void {
+export function recognition(tool: Tool, provider: CryptoProvider): void {
   tool.test('sniffing knows every beginning, and opening goes by it', async () => {
     const cases: readonly (readonly [string, Sniffed | undefined])[] = [
       ['age-encryption.org/v1\n', 'age'],
@@ -60,7 +60,7 @@ export function recognition(tool: Tool, backend: Backend): void {
       const head = start === '' || start === '\n' ? text(start) : bytes;
       equal(sniff(head), expected, JSON.stringify(start.trimStart()));
       equal(sniff(head.subarray(0, sniffBytes)), expected, `${JSON.stringify(start.trimStart())}, cut`);
-      const kind = await open(pieces(head, 7), { backend }).then(
+      const kind = await open(pieces(head, 7), { provider }).then(
         (opened) => opened.kind,
         (error: unknown) => (isSealpinError(error) ? error.code : 'another failure'),
       );
@@ -78,13 +78,13 @@ export function recognition(tool: Tool, backend: Backend): void {
   tool.test('armor that cannot be read is not taken for a plain file', async () => {
     const bytes = text(`\n${armor}AAAA\n`);
     const container = { bytes: bytes.length, read: async (at: number, n: number) => pieces(bytes.slice(at, at + n)) };
-    await fails('invalid_request', () => openAt(container, { identities: [passwordIdentity('x')], backend }));
-    await fails('not_encrypted', () => rewrap(pieces(bytes), { identities: [], recipients: [], backend }));
+    await fails('invalid_request', () => openAt(container, { identities: [passwordIdentity('x')], provider }));
+    await fails('not_encrypted', () => rewrap(pieces(bytes), { identities: [], recipients: [], provider }));
   });
 
   tool.test('a line of armor that is too long is called so', async () => {
     for (const length of [65, 129, 100_000]) {
-      const error = await open(pieces(text(`${armor}${'A'.repeat(length)}\n`)), { backend }).then(
+      const error = await open(pieces(text(`${armor}${'A'.repeat(length)}\n`)), { provider }).then(
         () => undefined,
         (thrown: unknown) => thrown as Error,
       );
@@ -93,16 +93,16 @@ export function recognition(tool: Tool, backend: Backend): void {
   });
 
   const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {
-    const fileKey = backend.random(format === 'age' ? 16 : 32);
-    const header = makeHeader(backend, formatOf(format), fileKey, await stanzas(fileKey));
-    const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
+    const fileKey = provider.random(format === 'age' ? 16 : 32);
+    const header = makeHeader(provider, formatOf(format), fileKey, await stanzas(fileKey));
+    const { preamble, chunks } = await formatOf(format).payload.create(provider, fileKey);
     return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
   };
 
   tool.test(
     'age: a malformed stanza of another kind is ignored; one of our kind is an error, unless ours comes first',
     async () => {
-      const [pair, quantum] = [await generateKeyPair(backend), await generatePostQuantumKeyPair(backend)];
+      const [pair, quantum] = [await generateKeyPair(provider), await generatePostQuantumKeyPair(provider)];
       const mine = [
         { name: 'X25519', recipient: x25519.recipient, key: x25519.identity },
         { name: 'p256tag', recipient: pair.recipient, key: pair.privatePem },
@@ -116,26 +116,26 @@ export function recognition(tool: Tool, backend: Backend): void {
         for (const bad of malformed) {
           const what = `${bad.args.join(' ')} with ${name}`;
           const ours = (fileKey: Uint8Array): Promise<Stanza> =>
-            itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf('age'), backend);
+            itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf('age'), provider);
           const after = await send('age', async (fileKey) => [await ours(fileKey), bad]);
-          equal(await unseal(backend, pieces(after), parseIdentities(key)), text('x'), `${what}, after ours`);
+          equal(await unseal(provider, pieces(after), parseIdentities(key)), text('x'), `${what}, after ours`);
           const before = await send('age', async (fileKey) => [bad, await ours(fileKey)]);
-          const opening = (): Promise<Uint8Array> => unseal(backend, pieces(before), parseIdentities(key));
+          const opening = (): Promise<Uint8Array> => unseal(provider, pieces(before), parseIdentities(key));
           if (bad.args[0] === name) await fails('header_invalid', opening, `${what}, before ours`);
           else equal(await opening(), text('x'), `${what}, before ours`);
           const changed = after.map((byte, index) => (index === after.length - 1 ? byte ^ 1 : byte));
-          await fails('decrypt_failed', () => unseal(backend, pieces(changed), parseIdentities(key)), what);
+          await fails('decrypt_failed', () => unseal(provider, pieces(changed), parseIdentities(key)), what);
         }
       }
     },
   );
 
   tool.test('age: the lengths of our own stanzas are checked before anything is derived', async () => {
-    const pair = await generateKeyPair(backend);
-    const idle: Backend = {
-      ...backend,
-      p256: { ...backend.p256, agree: () => Promise.reject(new Error('a key is agreed on')) },
-      x25519: { ...backend.x25519, agree: () => Promise.reject(new Error('a key is agreed on')) },
+    const pair = await generateKeyPair(provider);
+    const idle: CryptoProvider = {
+      ...provider,
+      p256: { ...provider.p256, agree: () => Promise.reject(new Error('a key is agreed on')) },
+      x25519: { ...provider.x25519, agree: () => Promise.reject(new Error('a key is agreed on')) },
     };
     const [tag, point] = [base64(new Uint8Array(4)), base64(Uint8Array.of(4, ...new Uint8Array(64)))];
     for (const [args, key] of [
@@ -157,7 +157,7 @@ export function recognition(tool: Tool, backend: Backend): void {
   });
 
   tool.test('sealpin/v1: every known stanza must be right, for any recipient and at any position', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     for (const bad of [
       { args: ['p256'], body: new Uint8Array(48) },
       { args: ['p256', base64(Uint8Array.of(4, ...new Uint8Array(64)))], body: new Uint8Array(47) },
@@ -166,28 +166,28 @@ export function recognition(tool: Tool, backend: Backend): void {
     ]) {
       for (const order of [1, -1]) {
         const container = await send('sealpin', async (fileKey) =>
-          [await itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf('sealpin'), backend), bad].toSorted(
+          [await itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf('sealpin'), provider), bad].toSorted(
             () => order,
           ),
         );
-        await fails('header_invalid', () => open(pieces(container), { backend }), bad.args.join(' ').slice(0, 20));
-        await fails('header_invalid', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
+        await fails('header_invalid', () => open(pieces(container), { provider }), bad.args.join(' ').slice(0, 20));
+        await fails('header_invalid', () => unseal(provider, pieces(container), parseIdentities(privatePem)));
       }
     }
   });
 
   tool.test('a stanza that opens under a header whose MAC does not fit ends the search', async () => {
-    const [first, second] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+    const [first, second] = [await generateKeyPair(provider), await generateKeyPair(provider)];
     for (const format of ['age', 'sealpin'] as const) {
       // Both stanzas open, each to a file key of its own; the MAC fits the second one only.
-      const other = backend.random(format === 'age' ? 16 : 32);
+      const other = provider.random(format === 'age' ? 16 : 32);
       const container = await send(format, async (fileKey) => [
-        await itemOf(parseRecipients(first.recipient), 0).wrap(other, formatOf(format), backend),
-        await itemOf(parseRecipients(second.recipient), 0).wrap(fileKey, formatOf(format), backend),
+        await itemOf(parseRecipients(first.recipient), 0).wrap(other, formatOf(format), provider),
+        await itemOf(parseRecipients(second.recipient), 0).wrap(fileKey, formatOf(format), provider),
       ]);
       const open = (...keys: string[]): Promise<Uint8Array> =>
         unseal(
-          backend,
+          provider,
           pieces(container),
           keys.flatMap((key) => parseIdentities(key)),
         );
@@ -201,8 +201,8 @@ export function recognition(tool: Tool, backend: Backend): void {
     async () => {
       const salt = base64(new Uint8Array(16));
       const costs: number[] = [];
-      const counting: Backend = {
-        ...backend,
+      const counting: CryptoProvider = {
+        ...provider,
         scrypt: async (_password, _salt, { logN }) => (costs.push(logN), new Uint8Array(32)),
       };
       const header = (format: Format, args: string[]): Promise<Uint8Array> =>
@@ -242,9 +242,9 @@ export function recognition(tool: Tool, backend: Backend): void {
   );
 
   tool.test('S24: whatever fails authentication has one code, and its reason and detail name no secret', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
-    const other = await generateKeyPair(backend);
-    const container = await seal(backend, 'sealpin', parseRecipients(recipient), text('hello'));
+    const { recipient, privatePem } = await generateKeyPair(provider);
+    const other = await generateKeyPair(provider);
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), text('hello'));
     const failures = new Set<string>();
     const record = (error: unknown): void => {
       if (!isSealpinError(error, 'decrypt_failed')) throw new Error(String(error));
@@ -260,15 +260,15 @@ export function recognition(tool: Tool, backend: Backend): void {
       [container, other.privatePem],
       ...damaged.map((bytes) => [bytes, privatePem] as const),
     ] as const) {
-      await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => failures.add('opened'), record);
+      await unseal(provider, pieces(bytes), parseIdentities(key)).then(() => failures.add('opened'), record);
     }
     const forPassword = await seal(
-      backend,
+      provider,
       'sealpin',
       [passwordRecipient('right', { name: 'scrypt', logN: 10 })],
       text('hello'),
     );
-    await unseal(backend, pieces(forPassword), [passwordIdentity('wrong')]).catch(record);
+    await unseal(provider, pieces(forPassword), [passwordIdentity('wrong')]).catch(record);
     equal(
       [...failures],
       [
@@ -279,7 +279,7 @@ export function recognition(tool: Tool, backend: Backend): void {
         'wrong_password: wrong password',
       ],
     );
-    const opened = await open(pieces(container), { backend });
+    const opened = await open(pieces(container), { provider });
     equal('decrypt' in opened && (await collect(await opened.decrypt(parseIdentities(privatePem)))), text('hello'));
   });
 }

@@ -8,7 +8,7 @@ import {
   parseIdentities,
   recipientFromSpki,
   resumePayload,
-  type Backend,
+  type CryptoProvider,
   type PayloadKeys,
   type PayloadState,
 } from '../../../crypto/index.ts';
@@ -18,11 +18,11 @@ import { collect, join, pattern, pieces } from '../streams.ts';
 
 const chunkBytes = 16_384;
 
-/** The backend with a generator that gives the same bytes each time it is made. */
-function repeating(backend: Backend): Backend {
+/** The provider with a generator that gives the same bytes each time it is made. */
+function repeating(provider: CryptoProvider): CryptoProvider {
   let counter = 0;
   return {
-    ...backend,
+    ...provider,
     random: (bytes) => Uint8Array.from({ length: bytes }, () => (counter += 1) % 251),
   };
 }
@@ -32,7 +32,7 @@ async function goOn(
   keys: PayloadKeys,
   state: PayloadState,
   writes: readonly Uint8Array[],
-  o: { pieceBytes: number; backend: Backend; last: boolean },
+  o: { pieceBytes: number; provider: CryptoProvider; last: boolean },
 ): Promise<{ full: Uint8Array[]; state: PayloadState }> {
   const sealer = await resumePayload(keys, state, o);
   const full: Uint8Array[] = [];
@@ -42,7 +42,7 @@ async function goOn(
 }
 
 /** The payload of `encryptDetached`, made in several goes. */
-export function resumedPayloads(tool: Tool, backend: Backend): void {
+export function resumedPayloads(tool: Tool, provider: CryptoProvider): void {
   const size = fc.oneof(
     fc.integer({ min: 0, max: 100_000 }),
     fc.constantFrom(0, 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes),
@@ -55,10 +55,10 @@ export function resumedPayloads(tool: Tool, backend: Backend): void {
     await fc.assert(
       fc.asyncProperty(size, cuts, fc.integer({ min: 100, max: 70_000 }), async (bytes, sizes, pieceBytes) => {
         const plaintext = pattern(bytes);
-        const whole = await encryptDetached(pieces(plaintext), { recipient, backend: repeating(backend) });
+        const whole = await encryptDetached(pieces(plaintext), { recipient, provider: repeating(provider) });
         const expected = await collect(whole.payload);
 
-        const { keys, state: first } = await beginPayload({ backend: repeating(backend) });
+        const { keys, state: first } = await beginPayload({ provider: repeating(provider) });
         let state = first;
         let from = 0;
         const made: Uint8Array[] = [];
@@ -67,7 +67,7 @@ export function resumedPayloads(tool: Tool, backend: Backend): void {
           const half = Math.floor(part.length / 2);
           const went = await goOn(keys, state, [part.slice(0, half), part.slice(half)], {
             pieceBytes,
-            backend,
+            provider,
             last: false,
           });
           made.push(...went.full);
@@ -75,16 +75,20 @@ export function resumedPayloads(tool: Tool, backend: Backend): void {
           from += part.length;
           ok(state.offset === from && state.rest.length === from % chunkBytes, 'the state is that of the offset');
         }
-        const end = await goOn(keys, state, [], { pieceBytes, backend, last: true });
+        const end = await goOn(keys, state, [], { pieceBytes, provider, last: true });
         made.push(...end.full);
         ok(made.every(({ length }) => length === pieceBytes) && end.state.tail.length < pieceBytes, 'whole pieces');
         const payload = join([...made, end.state.tail]);
         equal(payload, expected);
         equal(payload.length, detachedPayloadBytes(bytes));
 
-        const sealer = await resumePayload(keys, state, { pieceBytes, backend });
+        const sealer = await resumePayload(keys, state, { pieceBytes, provider });
         const header = await sealer.header(recipient, 'file', { filename: 'n', contentType: 't', size: bytes });
-        const opened = await openDetached(header, { fileId: 'file', identities: parseIdentities(privatePem), backend });
+        const opened = await openDetached(header, {
+          fileId: 'file',
+          identities: parseIdentities(privatePem),
+          provider,
+        });
         equal(await collect(opened.decrypt(pieces(payload))), plaintext);
       }),
       { numRuns: tool.long ? 500 : 20 },
@@ -92,11 +96,11 @@ export function resumedPayloads(tool: Tool, backend: Backend): void {
   });
 
   tool.test('refuses a file key that is not that of the preamble, and a state that cannot be', async () => {
-    const { keys, state } = await beginPayload({ backend });
-    const other = await beginPayload({ backend });
+    const { keys, state } = await beginPayload({ provider });
+    const other = await beginPayload({ provider });
     const failure = await resumePayload({ ...keys, fileKey: other.keys.fileKey }, state, {
       pieceBytes: 1000,
-      backend,
+      provider,
     }).catch((error: unknown) => error);
     ok(isSealpinError(failure, 'decrypt_failed'), 'the key is checked');
     for (const wrong of [
@@ -104,7 +108,7 @@ export function resumedPayloads(tool: Tool, backend: Backend): void {
       { ...state, rest: new Uint8Array(5) },
       { ...state, tail: new Uint8Array(1000) },
     ]) {
-      const refused = await resumePayload(keys, wrong, { pieceBytes: 1000, backend }).catch((error: unknown) => error);
+      const refused = await resumePayload(keys, wrong, { pieceBytes: 1000, provider }).catch((error: unknown) => error);
       ok(refused instanceof RangeError, 'the state is checked');
     }
   });

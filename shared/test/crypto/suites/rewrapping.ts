@@ -10,7 +10,7 @@ import {
   rewrap,
   rewrapHeader,
   identityFromPkcs8,
-  type Backend,
+  type CryptoProvider,
   type Identity,
   type Recipient,
 } from '../../../crypto/index.ts';
@@ -28,65 +28,65 @@ const payloadOf = (container: Uint8Array): Uint8Array =>
   container.subarray(present(/\n--- .{43}\n/.exec(String.fromCharCode(...container.subarray(0, 4000)))).index + 49);
 
 /** Other recipients for containers that exist, and headers that do not belong to their payload. */
-export function rewrapping(tool: Tool, backend: Backend): void {
+export function rewrapping(tool: Tool, provider: CryptoProvider): void {
   tool.test('a new password, or other keys, open the same payload; the old ones do not', async () => {
-    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { recipient, privatePem } = await generateKeyPair(provider);
     const plaintext = pattern(100_000);
     for (const format of ['age', 'sealpin'] as const) {
-      const old = await seal(backend, format, [cheap('old')], plaintext);
+      const old = await seal(provider, format, [cheap('old')], plaintext);
       const change = async (
         container: Uint8Array,
         identities: Identity[],
         recipients: Recipient[],
-      ): Promise<Uint8Array> => collect(await rewrap(pieces(container, 777), { identities, recipients, backend }));
+      ): Promise<Uint8Array> => collect(await rewrap(pieces(container, 777), { identities, recipients, provider }));
       const renewed = await change(old, [passwordIdentity('old')], [cheap('new')]);
       equal(payloadOf(renewed), payloadOf(old), 'the payload');
-      equal(await unseal(backend, pieces(renewed), [passwordIdentity('new')]), plaintext);
-      await fails('decrypt_failed', () => unseal(backend, pieces(renewed), [passwordIdentity('old')]));
+      equal(await unseal(provider, pieces(renewed), [passwordIdentity('new')]), plaintext);
+      await fails('decrypt_failed', () => unseal(provider, pieces(renewed), [passwordIdentity('old')]));
       const forKey = await change(renewed, [passwordIdentity('new')], parseRecipients(recipient));
       equal(payloadOf(forKey), payloadOf(old), 'the payload');
-      equal(await unseal(backend, pieces(forKey), parseIdentities(privatePem)), plaintext);
-      await fails('wrong_kind', () => unseal(backend, pieces(forKey), [passwordIdentity('new')]));
+      equal(await unseal(provider, pieces(forKey), parseIdentities(privatePem)), plaintext);
+      await fails('wrong_kind', () => unseal(provider, pieces(forKey), [passwordIdentity('new')]));
       await fails('decrypt_failed', () => change(old, [passwordIdentity('wrong')], [cheap('new')]));
       await fails('no_recipients', () => change(old, [passwordIdentity('old')], []));
     }
     await fails('not_encrypted', () =>
-      rewrap(pieces(text('plain')), { identities: [passwordIdentity('x')], recipients: [cheap('y')], backend }),
+      rewrap(pieces(text('plain')), { identities: [passwordIdentity('x')], recipients: [cheap('y')], provider }),
     );
   });
 
   tool.test('the header of the encrypted mode goes to another key, and stays the header of its file', async () => {
-    const [first, second] = [await generateKeyPair(backend), await generateKeyPair(backend)];
-    const made = await encryptDetached(pieces(text('content')), { recipient: recipientFromSpki(first.spki), backend });
+    const [first, second] = [await generateKeyPair(provider), await generateKeyPair(provider)];
+    const made = await encryptDetached(pieces(text('content')), { recipient: recipientFromSpki(first.spki), provider });
     const payload = await collect(made.payload);
     const file = { filename: 'a.txt', contentType: 'text/plain', size: 7 };
     const header = await made.header('file-1', file);
     const moved = await rewrapHeader(header, {
       identities: [identityFromPkcs8(first.pkcs8)],
       recipients: [recipientFromSpki(second.spki)],
-      backend,
+      provider,
     });
     const opened = await openDetached(moved, {
       fileId: 'file-1',
       identities: [identityFromPkcs8(second.pkcs8)],
-      backend,
+      provider,
     });
     equal(opened.file, file);
     equal(await collect(opened.decrypt(pieces(payload))), text('content'));
     await fails('decrypt_failed', () =>
-      openDetached(moved, { fileId: 'file-1', identities: [identityFromPkcs8(first.pkcs8)], backend }),
+      openDetached(moved, { fileId: 'file-1', identities: [identityFromPkcs8(first.pkcs8)], provider }),
     );
     await fails('decrypt_failed', () =>
-      openDetached(moved, { fileId: 'file-2', identities: [identityFromPkcs8(second.pkcs8)], backend }),
+      openDetached(moved, { fileId: 'file-2', identities: [identityFromPkcs8(second.pkcs8)], provider }),
     );
     await fails('invalid_request', () =>
-      rewrapHeader(header, { identities: [identityFromPkcs8(first.pkcs8)], recipients: [cheap('x')], backend }),
+      rewrapHeader(header, { identities: [identityFromPkcs8(first.pkcs8)], recipients: [cheap('x')], provider }),
     );
     await fails('header_invalid', () =>
       rewrapHeader(join([header, text('x')]), {
         identities: [identityFromPkcs8(first.pkcs8)],
         recipients: [recipientFromSpki(second.spki)],
-        backend,
+        provider,
       }),
     );
   });
@@ -94,11 +94,11 @@ export function rewrapping(tool: Tool, backend: Backend): void {
   tool.test('S8: a header and a payload that do not belong together are refused like a wrong password', async () => {
     for (const format of ['age', 'sealpin'] as const) {
       const [one, other] = [
-        await seal(backend, format, [cheap('same')], text('one')),
-        await seal(backend, format, [cheap('same')], text('two')),
+        await seal(provider, format, [cheap('same')], text('one')),
+        await seal(provider, format, [cheap('same')], text('two')),
       ];
       const crossed = join([one.subarray(0, one.length - payloadOf(one).length), payloadOf(other)]);
-      await fails('decrypt_failed', () => unseal(backend, pieces(crossed), [passwordIdentity('same')]));
+      await fails('decrypt_failed', () => unseal(provider, pieces(crossed), [passwordIdentity('same')]));
     }
   });
 
@@ -107,25 +107,25 @@ export function rewrapping(tool: Tool, backend: Backend): void {
     async () => {
       const salt = new Uint8Array(16).fill(9);
       const keyOf = (password: string): Promise<Uint8Array> =>
-        backend.scrypt(utf8(password), join([utf8('sealpin/v1 scrypt'), salt]), { logN: 10, r: 8, p: 1 });
+        provider.scrypt(utf8(password), join([utf8('sealpin/v1 scrypt'), salt]), { logN: 10, r: 8, p: 1 });
       const [keyA, keyB] = [await keyOf('alice'), await keyOf('bob')];
       const body = await forgeGcm(keyA, keyB);
       const fileKeys = await Promise.all(
-        [keyA, keyB].map(async (key) => (await backend.aesGcm(key)).open(new Uint8Array(12), body)),
+        [keyA, keyB].map(async (key) => (await provider.aesGcm(key)).open(new Uint8Array(12), body)),
       );
       ok(
         hex(itemOf(fileKeys, 0)) !== hex(itemOf(fileKeys, 1)),
         'the body does not open under both keys to two file keys',
       );
       const stanza = { args: ['scrypt', btoa(String.fromCharCode(...salt)).replaceAll('=', ''), '10'], body };
-      const { preamble, chunks } = await formatOf('sealpin').payload.create(backend, itemOf(fileKeys, 0));
+      const { preamble, chunks } = await formatOf('sealpin').payload.create(provider, itemOf(fileKeys, 0));
       const container = join([
-        makeHeader(backend, formatOf('sealpin'), itemOf(fileKeys, 0), [stanza]),
+        makeHeader(provider, formatOf('sealpin'), itemOf(fileKeys, 0), [stanza]),
         preamble,
         await chunks.aead.seal(chunks.nonce(0, true), text('for alice')),
       ]);
-      equal(await unseal(backend, pieces(container), [passwordIdentity('alice')]), text('for alice'));
-      await fails('decrypt_failed', () => unseal(backend, pieces(container), [passwordIdentity('bob')]));
+      equal(await unseal(provider, pieces(container), [passwordIdentity('alice')]), text('for alice'));
+      await fails('decrypt_failed', () => unseal(provider, pieces(container), [passwordIdentity('bob')]));
     },
   );
 }

@@ -3,7 +3,7 @@
  * a failure has the digest that the file names.
  */
 import testkitFiles from '../../vectors/cctv-age/cctv-age.json' with { type: 'json' };
-import { open, parseIdentities, passwordIdentity, type Backend, type Identity } from '../../../crypto/index.ts';
+import { open, parseIdentities, passwordIdentity, type CryptoProvider, type Identity } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { digest, fromBase64, pieces, released } from '../streams.ts';
@@ -46,13 +46,13 @@ const outcomes: Record<string, readonly string[]> = {
 };
 
 async function outcomeOf(
-  backend: Backend,
+  provider: CryptoProvider,
   container: ReadableStream<Uint8Array>,
   identities: readonly Identity[],
 ): Promise<{ outcome: string; bytes: Uint8Array }> {
   let bytes = new Uint8Array(0) as Uint8Array;
   try {
-    const opened = await open(container, { backend });
+    const opened = await open(container, { provider });
     if (!('decrypt' in opened)) return { outcome: opened.kind, bytes };
     const out = await released(await opened.decrypt(identities));
     bytes = out.bytes;
@@ -64,7 +64,7 @@ async function outcomeOf(
   }
 }
 
-export function testkit(tool: Tool, backend: Backend): void {
+export function testkit(tool: Tool, provider: CryptoProvider): void {
   const names = Object.keys(testkitFiles) as (keyof typeof testkitFiles)[];
   tool.test(`age testkit: ${names.length} files`, async () => {
     equal(names.length, 143);
@@ -72,7 +72,7 @@ export function testkit(tool: Tool, backend: Backend): void {
       const { expect, payload, identities, container } = await read(fromBase64(testkitFiles[name]));
       const small = container.length < 5000 ? 1 : 1777;
       for (const pieceBytes of tool.long && container.length < 100_000 ? [1 << 20, small] : [small]) {
-        const { outcome, bytes } = await outcomeOf(backend, pieces(container, pieceBytes), identities);
+        const { outcome, bytes } = await outcomeOf(provider, pieces(container, pieceBytes), identities);
         ok(present(outcomes[expect]).includes(outcome), `${name}: ${outcome}, where the kit expects ${expect}`);
         if (payload !== undefined) equal(await digest('SHA-256', bytes), payload, `${name}: what came out`);
         else equal(bytes.length, 0, `${name}: bytes that came out`);

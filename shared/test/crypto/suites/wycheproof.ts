@@ -12,7 +12,7 @@ import mlKem from '../../vectors/wycheproof/mlkem_768_test.json' with { type: 'j
 import mlKemKeys from '../../vectors/wycheproof/mlkem_768_keygen_seed_test.json' with { type: 'json' };
 import pbkdf2 from '../../vectors/wycheproof/pbkdf2_hmacsha512_test.json' with { type: 'json' };
 import { ml_kem768 } from '@noble/post-quantum/ml-kem.js';
-import type { Aead, Backend } from '../../../crypto/index.ts';
+import type { Aead, CryptoProvider } from '../../../crypto/index.ts';
 import { openChunks } from '../../../crypto/payload/open-chunks.ts';
 import { readCobblestone } from '../../../crypto/payload/cobblestone.ts';
 import { parsePkcs8, parseSpki } from '../../../crypto/keys/der.ts';
@@ -79,7 +79,7 @@ type EcdhTest = { tcId: number; result: string; shared: string };
  * ones may do either.
  */
 async function ecdhVectors<T extends EcdhTest>(
-  backend: Backend,
+  provider: CryptoProvider,
   tests: readonly T[],
   read: (test: T) => { secret: Uint8Array; point: Uint8Array },
 ): Promise<void> {
@@ -87,7 +87,7 @@ async function ecdhVectors<T extends EcdhTest>(
     let shared: Uint8Array | undefined;
     const error = await errorOf(async () => {
       const { secret, point } = read(test);
-      shared = await backend.p256.agree(secret, point.length === 33 ? backend.p256.decompress(point) : point);
+      shared = await provider.p256.agree(secret, point.length === 33 ? provider.p256.decompress(point) : point);
     });
     if (test.result === 'valid') ok(error === undefined, `${test.tcId} fails with ${String(error)}`);
     if (test.result === 'invalid')
@@ -106,7 +106,7 @@ const fixedScalar = (bytes: Uint8Array): Uint8Array => {
 const fromUrlBase64 = (text: string): Uint8Array => fromBase64(text.replaceAll('-', '+').replaceAll('_', '/'));
 const derOfPem = (pem: string): Uint8Array => fromBase64(pem.replace(/-----[^-]*-----/g, '').replace(/\s/g, ''));
 
-export function wycheproof(tool: Tool, backend: Backend): void {
+export function wycheproof(tool: Tool, provider: CryptoProvider): void {
   const counts: string[] = [];
   /** @param count how many run @param all how many the file has */
   const family = (name: string, count: number, body: () => Promise<void>, all = count): void => {
@@ -117,7 +117,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   const sum = (groups: readonly { tests: readonly unknown[] }[]): number =>
     groups.reduce((total, { tests }) => total + tests.length, 0);
 
-  // The formats have nonces of 96 bits and keys of 256; keys of 128 run because the backends take
+  // The formats have nonces of 96 bits and keys of 256; keys of 128 run because the providers take
   // them.
   const gcm = (aesGcm.testGroups as AeadGroup[]).filter(
     ({ ivSize, tagSize, keySize }) => ivSize === 96 && tagSize === 128 && keySize !== 192,
@@ -125,26 +125,26 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   family(
     'AES-GCM with 96-bit nonces',
     sum(gcm),
-    () => aeadVectors(gcm, (key) => backend.aesGcm(key)),
+    () => aeadVectors(gcm, (key) => provider.aesGcm(key)),
     sum(aesGcm.testGroups),
   );
   const chaCha = (chaChaPoly.testGroups as AeadGroup[]).filter(({ ivSize }) => ivSize === 96);
   family(
     'ChaCha20-Poly1305',
     sum(chaCha),
-    () => aeadVectors(chaCha, (key) => backend.chaChaPoly(key)),
+    () => aeadVectors(chaCha, (key) => provider.chaChaPoly(key)),
     sum(chaChaPoly.testGroups),
   );
 
   family('ECDH P-256 with points', sum(ecdhPoint.testGroups), () =>
-    ecdhVectors(backend, first(ecdhPoint.testGroups).tests, (test) => ({
+    ecdhVectors(provider, first(ecdhPoint.testGroups).tests, (test) => ({
       secret: fixedScalar(fromHex(test.private)),
       point: fromHex(test.public),
     })),
   );
   family('ECDH P-256 with JWK', sum(ecdhJwk.testGroups), () =>
     ecdhVectors(
-      backend,
+      provider,
       first(ecdhJwk.testGroups).tests as (EcdhTest & { private: JsonWebKey; public: JsonWebKey })[],
       (test) => ({
         secret: fixedScalar(fromUrlBase64(present(test.private.d))),
@@ -154,7 +154,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
     ),
   );
   family('ECDH P-256 with PEM', sum(ecdhPem.testGroups), () =>
-    ecdhVectors(backend, first(ecdhPem.testGroups).tests, (test) => ({
+    ecdhVectors(provider, first(ecdhPem.testGroups).tests, (test) => ({
       secret: parsePkcs8(derOfPem(test.private)).secret,
       point: parseSpki(derOfPem(test.public)),
     })),
@@ -168,12 +168,12 @@ export function wycheproof(tool: Tool, backend: Backend): void {
       for (const { tcId, result, ikm, salt, info, size, okm } of file.testGroups.flatMap(({ tests }) => tests)) {
         const prk =
           hash === 'sha256'
-            ? extract(backend, fromHex(salt), fromHex(ikm))
-            : backend.hmac('sha512', salt === '' ? new Uint8Array(64) : fromHex(salt), fromHex(ikm));
-        if (result === 'valid') equal(hex(expand(backend, hash, prk, fromHex(info), size)), okm, `${tcId}`);
+            ? extract(provider, fromHex(salt), fromHex(ikm))
+            : provider.hmac('sha512', salt === '' ? new Uint8Array(64) : fromHex(salt), fromHex(ikm));
+        if (result === 'valid') equal(hex(expand(provider, hash, prk, fromHex(info), size)), okm, `${tcId}`);
         else
           ok(
-            (await errorOf(() => expand(backend, hash, prk, fromHex(info), size))) instanceof RangeError,
+            (await errorOf(() => expand(provider, hash, prk, fromHex(info), size))) instanceof RangeError,
             `${tcId} does not fail`,
           );
       }
@@ -183,7 +183,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
     for (const { tagSize, tests } of hmac256.testGroups) {
       for (const { tcId, result, key, msg, tag } of tests)
         equal(
-          hex(backend.hmac('sha256', fromHex(key), fromHex(msg)).subarray(0, tagSize / 8)) === tag,
+          hex(provider.hmac('sha256', fromHex(key), fromHex(msg)).subarray(0, tagSize / 8)) === tag,
           result === 'valid',
           `${tcId}`,
         );
@@ -194,12 +194,12 @@ export function wycheproof(tool: Tool, backend: Backend): void {
       // WebKit takes no empty password, and neither do the formats.
       if (password === '' && isWebKit) continue;
       // Ours gives 32 bytes: the beginning of a longer result, within a block of the hash.
-      const derived = hex(await backend.pbkdf2(fromHex(password), fromHex(salt), iterationCount));
+      const derived = hex(await provider.pbkdf2(fromHex(password), fromHex(salt), iterationCount));
       const length = Math.min(dk.length, 64);
       equal(derived.slice(0, length), dk.slice(0, length), `${tcId}`);
     }
   });
-  // The backends have ML-KEM only inside the hybrids: this is the implementation that those use.
+  // The providers have ML-KEM only inside the hybrids: this is the implementation that those use.
   family('ML-KEM-768', sum(mlKem.testGroups), async () => {
     for (const { tcId, result, seed, c, K, ek } of mlKem.testGroups.flatMap(({ tests }): MlKemTest[] => tests)) {
       let made: { ek: string; shared: string } | undefined;
@@ -224,7 +224,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
       const source = new ByteSource(pieces(await inflate(fromHex(ct))));
       let bytes = new Uint8Array(0) as Uint8Array;
       const error = await errorOf(async () => {
-        const chunks = await readCobblestone(source, backend, fromHex(key), fromHex(ctx));
+        const chunks = await readCobblestone(source, provider, fromHex(key), fromHex(ctx));
         const out = await released(openChunks(source, () => chunks));
         bytes = out.bytes;
         if (out.error !== undefined) throw out.error;

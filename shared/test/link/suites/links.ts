@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import vectors from '../../vectors/links/links.json' with { type: 'json' };
-import { newAccountId, newApiKey, generateKeyPair, type Backend } from '../../../crypto/index.ts';
+import { newAccountId, newApiKey, generateKeyPair, type CryptoProvider } from '../../../crypto/index.ts';
 import { encodeBase62 } from '../../../crypto/keys/base62.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { cidOf } from '../../../ipfs/index.ts';
@@ -32,7 +32,7 @@ const incomplete = 'link_invalid incomplete';
 const notALink = 'link_invalid not_a_link';
 
 /** The grammar of links. */
-export function links(tool: Tool, backend: Backend): void {
+export function links(tool: Tool, provider: CryptoProvider): void {
   const numRuns = tool.long ? 20_000 : 300;
 
   const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length });
@@ -43,8 +43,8 @@ export function links(tool: Tool, backend: Backend): void {
     const inboxes = await Promise.all(
       [1, 2, 3].map(async () => ({
         kind: 'inbox' as const,
-        apiKey: (await newApiKey(newAccountId(backend), backend)).text,
-        recipient: (await generateKeyPair(backend)).recipient,
+        apiKey: (await newApiKey(newAccountId(provider), provider)).text,
+        recipient: (await generateKeyPair(provider)).recipient,
       })),
     );
     return fc.oneof(

@@ -8,7 +8,7 @@ import {
   parseIdentities,
   parseRecipients,
   passwordRecipient,
-  type Backend,
+  type CryptoProvider,
   type Identity,
   type KeyPair,
 } from '../../../crypto/index.ts';
@@ -57,7 +57,7 @@ const digests: Record<string, string> = {
 };
 
 /** Parcels, and the records that they are sealed in. */
-export function parcels(tool: Tool, backend: Backend): void {
+export function parcels(tool: Tool, provider: CryptoProvider): void {
   tool.test('a parcel comes back from its bytes, with and without what is optional', () => {
     for (const each of [parcel, { files: [file] }, { files: [{ ...file, size: 0 }], note: 'x' }]) {
       const bytes = encodeParcel(each);
@@ -186,31 +186,31 @@ export function parcels(tool: Tool, backend: Backend): void {
     const [ann, eve] = await Promise.all([generateKeyPair(), generateKeyPair()]);
     const identities = (pair: KeyPair): Identity[] => parseIdentities(pair.privatePem);
     const recipients = parseRecipients(ann.publicPem);
-    const { record, secret } = await sealParcel(parcel, { recipients, backend });
-    const opened = await openParcel(record, { secret, identities: () => identities(ann), backend });
+    const { record, secret } = await sealParcel(parcel, { recipients, provider });
+    const opened = await openParcel(record, { secret, identities: () => identities(ann), provider });
     equal(opened.note, parcel.note);
-    await fails('wrong_kind', () => openParcel(record, { secret, backend }));
-    await fails('wrong_kind', () => openParcel(record, { secret, password: 'x', backend }));
-    await fails('decrypt_failed', () => openParcel(record, { secret, identities: () => identities(eve), backend }));
+    await fails('wrong_kind', () => openParcel(record, { secret, provider }));
+    await fails('wrong_kind', () => openParcel(record, { secret, password: 'x', provider }));
+    await fails('decrypt_failed', () => openParcel(record, { secret, identities: () => identities(eve), provider }));
     const other = new Uint8Array(32);
     await fails('decrypt_failed', () =>
-      openParcel(record, { secret: other, identities: () => identities(ann), backend }),
+      openParcel(record, { secret: other, identities: () => identities(ann), provider }),
     );
-    await fails('invalid_request', () => sealParcel(parcel, { recipients, password: 'x', backend }));
+    await fails('invalid_request', () => sealParcel(parcel, { recipients, password: 'x', provider }));
   });
 
   tool.test('a parcel to an inbox opens with its key, and nothing else is taken for one', async () => {
     const owner = await generateKeyPair();
     const identities = parseIdentities(owner.privatePem);
-    const sealed = await sealParcelTo(parcel, { recipients: parseRecipients(owner.publicPem), backend });
-    equal((await openParcelWith(pieces(sealed, 100), { identities, backend })).from, 'Ann');
-    await fails('parcel_invalid', () => openParcelWith(pieces(json(), 100), { identities, backend }));
-    const { record } = await sealParcel(parcel, { backend });
-    await fails('parcel_invalid', () => openParcelWith(pieces(record, 100), { identities, backend }));
-    const others = { recipients: parseRecipients(owner.publicPem), format: 'age', backend } as const;
+    const sealed = await sealParcelTo(parcel, { recipients: parseRecipients(owner.publicPem), provider });
+    equal((await openParcelWith(pieces(sealed, 100), { identities, provider })).from, 'Ann');
+    await fails('parcel_invalid', () => openParcelWith(pieces(json(), 100), { identities, provider }));
+    const { record } = await sealParcel(parcel, { provider });
+    await fails('parcel_invalid', () => openParcelWith(pieces(record, 100), { identities, provider }));
+    const others = { recipients: parseRecipients(owner.publicPem), format: 'age', provider } as const;
     const { stream } = await encrypt(pieces(text('{}'), 100), others);
-    await fails('parcel_invalid', () => openParcelWith(stream, { identities, backend }));
-    await fails('no_recipients', () => sealParcelTo(parcel, { recipients: [], backend }));
+    await fails('parcel_invalid', () => openParcelWith(stream, { identities, provider }));
+    await fails('no_recipients', () => sealParcelTo(parcel, { recipients: [], provider }));
   });
 
   tool.test('a refusal names the part, and never a member that the sender made up', () => {
@@ -236,31 +236,31 @@ export function parcels(tool: Tool, backend: Backend): void {
     await fails('parcel_invalid', writes({ fileKey: pattern(31) }));
     await fails('parcel_invalid', () => encodeParcel({ files: [] }));
     await fails('parcel_invalid', () => encodeParcel({ files: [file], note: '' }));
-    await fails('parcel_invalid', () => sealParcel({ files: Array.from({ length: 300 }, () => file) }, { backend }));
+    await fails('parcel_invalid', () => sealParcel({ files: Array.from({ length: 300 }, () => file) }, { provider }));
   });
 
   tool.test('a record opens with the secret of its link, and with nothing else', async () => {
-    const { record, secret } = await sealParcel(parcel, { backend });
+    const { record, secret } = await sealParcel(parcel, { provider });
     equal(secret.length, 32);
-    equal(encodeParcel(await openParcel(record, { secret, backend })), encodeParcel(parcel));
-    await fails('decrypt_failed', () => openParcel(record, { secret: pattern(32), backend }), 'another secret');
-    await fails('decrypt_failed', () => openParcel(record, { secret: pattern(16), backend }), 'a shorter secret');
-    const ignored = await openParcel(record, { secret, password: 'not needed', backend });
+    equal(encodeParcel(await openParcel(record, { secret, provider })), encodeParcel(parcel));
+    await fails('decrypt_failed', () => openParcel(record, { secret: pattern(32), provider }), 'another secret');
+    await fails('decrypt_failed', () => openParcel(record, { secret: pattern(16), provider }), 'a shorter secret');
+    const ignored = await openParcel(record, { secret, password: 'not needed', provider });
     equal(ignored.note, parcel.note);
-    const other = await sealParcel(parcel, { backend });
+    const other = await sealParcel(parcel, { provider });
     ok(other.secret.join() !== secret.join(), 'two records have the same secret');
     for (let length = 0; length < record.length; length += length < 100 ? 1 : 97)
       await fails(
         ['container_invalid', 'decrypt_failed', 'unsupported_version', 'parcel_invalid'],
-        () => openParcel(record.subarray(0, length), { secret, backend }),
+        () => openParcel(record.subarray(0, length), { secret, provider }),
         `cut at ${length}`,
       );
   });
 
   tool.test('a record with a password needs both the password and the secret', async () => {
     const password = 'Ünï cödé';
-    const { record, secret } = await sealParcel(parcel, { password, kdf, backend });
-    const opening = (o: { secret?: Uint8Array; password?: string }) => openParcel(record, { secret, backend, ...o });
+    const { record, secret } = await sealParcel(parcel, { password, kdf, provider });
+    const opening = (o: { secret?: Uint8Array; password?: string }) => openParcel(record, { secret, provider, ...o });
     equal(encodeParcel(await opening({ password })), encodeParcel(parcel));
     equal((await opening({ password: password.normalize('NFD') })).note, parcel.note, 'in another Unicode form');
     const reasonOf = async (o: Parameters<typeof opening>[0]): Promise<unknown> =>
@@ -273,7 +273,7 @@ export function parcels(tool: Tool, backend: Backend): void {
     equal(await reasonOf({ password, secret: pattern(32) }), ['decrypt_failed', 'wrong_password']);
     for (const wrong of ['', '\ud800']) {
       await fails('password_invalid', () => opening({ password: wrong }));
-      await fails('password_invalid', () => sealParcel(parcel, { password: wrong, kdf, backend }));
+      await fails('password_invalid', () => sealParcel(parcel, { password: wrong, kdf, provider }));
     }
   });
 
@@ -293,28 +293,28 @@ export function parcels(tool: Tool, backend: Backend): void {
     largest.note = 'x'.repeat(lengths.find((length) => fits({ note: 'x'.repeat(length) })) ?? 0);
     equal(encodeParcel(largest).length, maxParcelBytes);
     for (const password of [undefined, 'x']) {
-      const { record, secret } = await sealParcel(largest, { password, kdf, backend });
+      const { record, secret } = await sealParcel(largest, { password, kdf, provider });
       ok(record.length <= maxRecordBytes, `${record.length} bytes`);
-      equal((await openParcel(record, { secret, password, backend })).files.length, largest.files.length);
+      equal((await openParcel(record, { secret, password, provider })).files.length, largest.files.length);
     }
   });
 
   tool.test('a record that is not sealed, or holds no parcel, or one that is too large, is refused', async () => {
     const secret = pattern(32);
     const sealed = async (bytes: Uint8Array) =>
-      collect((await encryptPayload(pieces(bytes), { fileKey: secret, backend })).payload);
-    await fails('parcel_invalid', () => openParcel(encodeParcel(parcel), { secret, backend }), 'not sealed');
+      collect((await encryptPayload(pieces(bytes), { fileKey: secret, provider })).payload);
+    await fails('parcel_invalid', () => openParcel(encodeParcel(parcel), { secret, provider }), 'not sealed');
     const recipients = [passwordRecipient(`${encodeBase62(secret)}.x`, kdf)];
-    const age = await collect((await encrypt(pieces(json()), { format: 'age', recipients, backend })).stream);
-    await fails('parcel_invalid', () => openParcel(age, { secret, password: 'x', backend }), 'an age file');
-    await fails('parcel_invalid', async () => openParcel(await sealed(text('x')), { secret, backend }), 'no parcel');
+    const age = await collect((await encrypt(pieces(json()), { format: 'age', recipients, provider })).stream);
+    await fails('parcel_invalid', () => openParcel(age, { secret, password: 'x', provider }), 'an age file');
+    await fails('parcel_invalid', async () => openParcel(await sealed(text('x')), { secret, provider }), 'no parcel');
     const large = await sealed(new Uint8Array(maxParcelBytes + 1).fill(0x20));
-    await fails('parcel_invalid', () => openParcel(large, { secret, backend }), 'too large');
+    await fails('parcel_invalid', () => openParcel(large, { secret, provider }), 'too large');
     const stream = (
-      await encrypt(pieces(json()), { format: 'sealpin', recipients: [passwordRecipient('x', kdf)], backend })
+      await encrypt(pieces(json()), { format: 'sealpin', recipients: [passwordRecipient('x', kdf)], provider })
     ).stream;
     const own = await collect(stream);
-    await fails('decrypt_failed', () => openParcel(own, { secret, password: 'x', backend }), 'the password alone');
+    await fails('decrypt_failed', () => openParcel(own, { secret, password: 'x', provider }), 'the password alone');
   });
 
   for (const { kind, link, record, parcel, password } of [{ ...golden, password: undefined }, goldenPassword]) {
@@ -325,7 +325,7 @@ export function parcels(tool: Tool, backend: Backend): void {
       const opened = await openParcel(fromBase64(record), {
         secret: parsed.secret,
         password,
-        backend,
+        provider,
       });
       equal(new TextDecoder().decode(encodeParcel(opened)).trimEnd(), parcel);
     });

@@ -1,7 +1,7 @@
 /** Requests with a signed URL, as the Worker asks the account's object about them. */
 import * as v from 'valibot';
 import { maxSignedSeconds, SignedClaims } from '../../../../shared/api.ts';
-import { isSignedBy, parseSignedToken, webBackend } from '../../../../shared/crypto/index.ts';
+import { isSignedBy, parseSignedToken, webProvider } from '../../../../shared/crypto/index.ts';
 import { err, type Result } from '../../result.ts';
 import type { FileRecord } from '../files/file-rows.ts';
 import type { Claim } from '../uploads/claims.ts';
@@ -110,5 +110,5 @@ function isFor<M extends SignedClaims['method']>(
 
 /** The name of a URL in rows. A client may have put into it what is not for others. */
 function nameOf(jti: string): string {
-  return webBackend.sha256(new TextEncoder().encode(jti)).toHex();
+  return webProvider.sha256(new TextEncoder().encode(jti)).toHex();
 }

@@ -1,5 +1,5 @@
 /**
- * The crypto backend on `node:crypto`: the same formats as `webBackend`, at the speed of OpenSSL.
+ * The crypto provider on `node:crypto`: the same formats as `webProvider`, at the speed of OpenSSL.
  */
 import {
   createCipheriv,
@@ -18,7 +18,13 @@ import {
   type CipherGCMTypes,
 } from 'node:crypto';
 import { promisify } from 'node:util';
-import { webBackend, type Aead, type Backend, type CompressibleCurve, type Curve } from '../../shared/crypto/index.ts';
+import {
+  webProvider,
+  type Aead,
+  type CryptoProvider,
+  type CompressibleCurve,
+  type Curve,
+} from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { release } from '../io/byte-stream.ts';
 
@@ -131,7 +137,7 @@ const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
  * For the command line: ciphers on the main thread, where they cost least; passwords on the thread
  * pool.
  */
-export const nodeBackend: Backend = {
+export const nodeProvider: CryptoProvider = {
   name: 'node',
   random: (bytes) => randomFillSync(new Uint8Array(bytes)),
   sha256: (data) => new Uint8Array(createHash('sha256').update(data).digest()),
@@ -142,8 +148,8 @@ export const nodeBackend: Backend = {
   p256,
   x25519,
   // Node has ML-KEM from version 24.7 on, and the hybrids not at all.
-  mlkem768x25519: webBackend.mlkem768x25519,
-  mlkem768p256: webBackend.mlkem768p256,
+  mlkem768x25519: webProvider.mlkem768x25519,
+  mlkem768p256: webProvider.mlkem768p256,
   async scrypt(password, salt, { logN, r, p }) {
     const memoryBytes = 128 * r * (2 ** logN + p);
     const freeBytes = process.availableMemory();

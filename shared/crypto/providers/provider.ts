@@ -1,6 +1,6 @@
 import { SealpinError } from '../../errors.ts';
 
-/** A value, or the promise of one: a backend that is done at once need not wrap its result. */
+/** A value, or the promise of one: a provider that is done at once need not wrap its result. */
 export type Awaitable<T> = T | Promise<T>;
 
 /** AES-256-GCM or ChaCha20-Poly1305 under one key: 12-byte nonces, the 16-byte tag at the end. */
@@ -59,7 +59,7 @@ export interface HybridKem {
 export type ScryptCost = { logN: number; r: number; p: number };
 
 /** All primitives that the formats use. Every test vector runs against each implementation. */
-export interface Backend {
+export interface CryptoProvider {
   readonly name: string;
   /** Bytes from the system's random generator. */
   random(bytes: number): Uint8Array;
@@ -90,10 +90,10 @@ export interface Backend {
  * @param bytes how many, at least 12
  * @throws SealpinError `random_failed`
  */
-export function draw(backend: Backend, bytes: number): Uint8Array {
+export function draw(provider: CryptoProvider, bytes: number): Uint8Array {
   let drawn: Uint8Array;
   try {
-    drawn = backend.random(bytes);
+    drawn = provider.random(bytes);
   } catch (cause) {
     throw new SealpinError('random_failed', undefined, { cause });
   }
@@ -105,7 +105,7 @@ export function draw(backend: Backend, bytes: number): Uint8Array {
  * Throws `random_failed` for a generator that gives the same bytes twice; called once before each
  * encryption.
  */
-export function checkRandom(backend: Backend): void {
-  const first = draw(backend, 16);
-  if (draw(backend, 16).every((byte, index) => byte === first[index])) throw new SealpinError('random_failed');
+export function checkRandom(provider: CryptoProvider): void {
+  const first = draw(provider, 16);
+  if (draw(provider, 16).every((byte, index) => byte === first[index])) throw new SealpinError('random_failed');
 }
