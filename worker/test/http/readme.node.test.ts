@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { BackupPage } from '../../../shared/api.ts';
+import { eventDays, maxSignedSeconds, receiptDays, usageDays, type BackupPage } from '../../../shared/api.ts';
 import { generateKeyPair, newAccountId, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
@@ -80,6 +80,15 @@ it.each([
       .map((route) => `${route.method.toUpperCase()} ${route.path}: ${access(route)}`)
       .toSorted(),
   );
+});
+
+it.each([
+  [`The receipt can be fetched for ${receiptDays} days.`],
+  [`- **${eventDays} days.** A cursor from before what is kept`],
+  [`What each API key used on a day of UTC, for ${usageDays} days`],
+  [`at most ${maxSignedSeconds / 86_400} days ahead`],
+])('the manual says what is kept: %s', (sentence) => {
+  expect(api).toContain(sentence);
 });
 
 it.skipIf(!runnable)('the first screen stores, reads, lists, shares and deletes in five calls of curl', async () => {
