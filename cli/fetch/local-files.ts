@@ -29,7 +29,7 @@ const maxPlacesBytes = 2 ** 20;
  */
 export function localFiles(url: URL, service: BlockSource, context: Context): BlockSource {
   const { dataDir, timeouts } = context;
-  const folder = join(localPaths(dataDir).ipfs, 'data');
+  const folder = localPaths(dataDir).data;
 
   async function placesOf(cid: string, range: string, signal: AbortSignal): Promise<Run[]> {
     const response = await sendRequest(new URL(`ipfs/${cid}?format=car&dag-scope=entity&car-dups=y${range}`, url), {

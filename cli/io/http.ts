@@ -3,7 +3,7 @@
  * the built-in fetch). One connection per request, no redirects; a request to a peer that is too
  * slow fails. Only a read that a peer closes without an answer is sent again, once.
  */
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
@@ -35,8 +35,8 @@ export type RequestOptions = {
   readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
   readonly onSent?: () => void;
-  /** Called with the status of each informational response but `100`. */
-  readonly onInformation?: (status: number) => void;
+  /** Called with the status and headers of each informational response but `100`. */
+  readonly onInformation?: ((status: number, headers: IncomingHttpHeaders) => void) | undefined;
 };
 
 /**
@@ -70,7 +70,9 @@ async function sendOnce(url: URL, o: RequestOptions): Promise<HttpResponse> {
   const stop = (): void => void request.destroy(o.signal.reason as Error);
   o.signal.addEventListener('abort', stop, { once: true });
   request.once('close', () => o.signal.removeEventListener('abort', stop));
-  request.on('information', ({ statusCode }) => o.onInformation?.(statusCode));
+  request.on('information', ({ statusCode, headers }) => {
+    if (statusCode !== 100) o.onInformation?.(statusCode, headers);
+  });
   try {
     const message = await exchange(request, o, peer);
     const { statusCode: status = 0, headers } = message;
@@ -119,7 +121,8 @@ async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): 
       () => true,
       () => true,
     );
-    const sent = await sendBody(request, iterator, settled, o.timeouts, peer);
+    const sent =
+      (await isAskedFor(request, settled, o)) && (await sendBody(request, iterator, settled, o.timeouts, peer));
     if (!sent) await iterator.return?.();
     else {
       request.end();
@@ -127,6 +130,16 @@ async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): 
     }
   }
   return await within(response, o.timeouts.responseMs, tooSlow);
+}
+
+/**
+ * Waits for `100 Continue` where the request expects it.
+ * @returns false when the response came first
+ */
+async function isAskedFor(request: ClientRequest, settled: Promise<boolean>, o: RequestOptions): Promise<boolean> {
+  if (o.headers?.['expect'] === undefined) return true;
+  const asked = new Promise<boolean>((resolve) => request.once('continue', () => resolve(true)));
+  return await within(Promise.race([asked, settled.then(() => false)]), o.timeouts.responseMs, tooSlow);
 }
 
 /** Sends the body. @returns false when the response, or an error, came first */

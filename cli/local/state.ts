@@ -53,6 +53,7 @@ export function localPaths(dataDir: string) {
     log: join(local, 'service.log'),
     state: join(local, 'state'),
     ipfs: join(local, 'ipfs'),
+    data: join(local, 'ipfs', 'data'),
     copies: join(local, 'copies'),
     tmp: join(local, 'tmp'),
     cache: join(local, 'cache'),

@@ -191,6 +191,9 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
   };
 }
 
+/** What says that a body is written where the service keeps it (`cli/store/in-place.ts`). */
+export type InPlaceOptions = Pick<RequestOptions, 'headers' | 'onInformation'>;
+
 export type Api = ReturnType<typeof api>;
 
 /**
@@ -208,13 +211,14 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
      */
     async store(
       body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
-      { cid, provisional, onSent }: { cid: string | undefined; provisional: boolean; onSent: () => void },
+      o: { cid: string | undefined; provisional: boolean; onSent: () => void } & InPlaceOptions,
     ) {
+      const { cid, provisional, headers: more, ...options } = o;
       const path = `v1/storage/plain${queryOf({ cid, provisional: provisional || undefined })}`;
-      const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
+      const headers = { 'content-type': body.car ? carType : 'application/octet-stream', ...more };
       const { signal, timeouts } = context;
       return jsonIn(
-        await call(service, path, { method: 'POST', headers, body, onSent, signal, timeouts }),
+        await call(service, path, { method: 'POST', headers, body, ...options, signal, timeouts }),
         StoredFile,
         url,
       );

@@ -9,6 +9,7 @@ import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { sizeText } from '../terminal/size.ts';
 import { type Api } from '../remote/client.ts';
+import { storeInPlace } from './in-place.ts';
 
 /**
  * A smaller container is buffered until its blob ID is known, so that the service checks it before
@@ -34,6 +35,8 @@ export async function store(
     readonly provisional?: boolean | undefined;
     /** Set if the service hashes what it stores as it takes it. */
     readonly isDirect?: boolean | undefined;
+    /** Folder in which such a service keeps it. */
+    readonly folder?: string | undefined;
   },
 ): Promise<StoredFile> {
   const { stream, bytes } = container;
@@ -43,7 +46,9 @@ export async function store(
   try {
     let file;
     try {
-      file = await o.api.store(sending.body, { cid: sending.known, provisional, onSent: () => (sent = true) });
+      const options = { cid: sending.known, provisional, onSent: () => (sent = true) };
+      const folder = isDirect && (bytes ?? 0) > bufferedBytes ? o.folder : undefined;
+      file = await storeInPlace(folder, sending.body, (body, more) => o.api.store(body, { ...options, ...more }));
     } catch (error) {
       if (!sent || !isSealpinError(error, 'service_unreachable') || error.retryAfterSeconds !== undefined) throw error;
       file = await lookUp(sending.computed().cid, error, o);

@@ -11,6 +11,7 @@ import { peeked } from '../../shared/streams/pulled.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type Input, openInput } from '../io/input.ts';
+import { localPaths } from '../local/state.ts';
 import type { Api } from '../remote/client.ts';
 import { type ServiceLimits, refuseLarge } from './limits.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -139,6 +140,7 @@ async function storeAtOnce(
 ): Promise<StoredContainer | undefined> {
   const { context, limits, routes: api, provisional, service } = o;
   const { isDirect } = service;
+  const folder = localPaths(context.dataDir).data;
   const { output, signal } = context;
   let sentBytes = 0;
   const progress = output.progress(o.label, container.expectedBytes);
@@ -148,7 +150,7 @@ async function storeAtOnce(
   };
   try {
     signal.throwIfAborted();
-    const file = await store(container, { api, context, onBytes, provisional, isDirect });
+    const file = await store(container, { api, context, onBytes, provisional, isDirect, folder });
     return { ...file, ...keyIn(container) };
   } catch (error) {
     const { bytes = 0 } = container;

@@ -17,7 +17,7 @@ import { failureText, sendBytes } from '../node/rpc.ts';
 export type Direct = Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf'> & {
   /** Responses whose bytes the node gives at the moment. */
   readonly giving: Set<ServerResponse>;
-  /** Place of a file, for commands of the same user: only a service on loopback says so. */
+  /** Places of files, for commands of the same user: only a service on loopback tells them. */
   readonly placesOf?: RunningNode['placesOf'] | undefined;
   /** Gives the header by which the runtime knows that a request is handed over, once it runs. */
   header(): Promise<readonly [name: string, value: string]>;
@@ -37,6 +37,9 @@ const placeHeader = 'sealpin-place';
 
 /** The header by which a command asks for the places on the disk, to read them itself. */
 const placesHeader = 'sealpin-places';
+
+/** The header by which a command says of how many bytes it writes where the node keeps them. */
+const inPlaceHeader = 'sealpin-in-place';
 
 /** A smaller body costs less where it is than the way around. */
 const leastBytes = leafBytes;
@@ -69,20 +72,39 @@ export function isHandedOver({ method, url = '', headers }: IncomingMessage): bo
   );
 }
 
+/** Bytes that a command writes where the node keeps them; undefined: they are in the body. */
+function inPlaceBytes({ headers }: IncomingMessage, { placesOf }: Direct): number | undefined {
+  const bytes = Number(headers[inPlaceHeader]);
+  return placesOf !== undefined && Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
+}
+
 /** The headers of a request as the runtime gets them, when it is handed over. */
-export async function handedHeaders(headers: readonly string[], { header }: Direct): Promise<string[]> {
+export async function handedHeaders(
+  request: IncomingMessage,
+  headers: readonly string[],
+  direct: Direct,
+): Promise<string[]> {
   const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'content-length');
-  const own = await header();
+  const own = await direct.header();
   if (at === -1) return [...headers, ...own];
-  const length = ['Sealpin-Length', headers[at + 1] ?? '', 'Transfer-Encoding', 'chunked'];
+  const bytes = inPlaceBytes(request, direct) ?? headers[at + 1] ?? '';
+  const length = ['Sealpin-Length', String(bytes), 'Transfer-Encoding', 'chunked'];
   return [...headers.slice(0, at), ...headers.slice(at + 2), ...own, ...length];
 }
 
 /**
  * Has the node take the body, and reports it. A client that leaves ends the request to the runtime,
  * which then records nothing; what the node has received is removed.
+ * @param begin asks for the body, or for what is written into this file of the node
  */
-export async function handOver(request: IncomingMessage, upstream: ClientRequest, { receive }: Direct): Promise<void> {
+export async function handOver(
+  request: IncomingMessage,
+  upstream: ClientRequest,
+  direct: Direct,
+  begin: (file?: string) => void,
+): Promise<void> {
+  const bytesInPlace = inPlaceBytes(request, direct);
+  if (bytesInPlace === undefined) begin();
   let beatAt = performance.now();
   let isAnswered = false;
   upstream.once('response', () => (isAnswered = true));
@@ -99,7 +121,8 @@ export async function handOver(request: IncomingMessage, upstream: ClientRequest
   }
   let report: object;
   try {
-    const { cid, bytes, head } = await receive(counted());
+    const inPlace = bytesInPlace === undefined ? undefined : { bytes: bytesInPlace, tell: begin };
+    const { cid, bytes, head } = await direct.receive(counted(), inPlace);
     report = { cid, bytes, head: Buffer.from(head).toString('hex') };
   } catch (error) {
     // A request of which all has come is destroyed, too.

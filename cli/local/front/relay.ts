@@ -83,7 +83,7 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
     socket.destroy();
     return;
   }
-  const own = direct === undefined ? forwarded.headers : await handedHeaders(forwarded.headers, direct);
+  const own = direct === undefined ? forwarded.headers : await handedHeaders(request, forwarded.headers, direct);
   const upstream = asked(request, socket, [
     ...own,
     ...o.headers,
@@ -96,9 +96,14 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
   let isAwaited = forwarded.hasBody;
   upstream.once('continue', () => {
     isAwaited = false;
-    if (forwarded.expects) response.writeContinue();
-    if (direct === undefined) request.pipe(upstream);
-    else void handOver(request, upstream, direct);
+    const ask = (file?: string): void => {
+      if (file !== undefined) response.writeEarlyHints({ link: `<${file}>; rel=item` });
+      if (forwarded.expects) response.writeContinue();
+    };
+    if (direct === undefined) {
+      ask();
+      request.pipe(upstream);
+    } else void handOver(request, upstream, direct, ask);
   });
   if (isAwaited) upstream.flushHeaders();
   else upstream.end();

@@ -10,21 +10,35 @@ import type { Store } from './store.ts';
 /** A file that the node holds and does not pin. `head`: its first bytes, at most `sniffBytes`. */
 export type ReceivedFile = { readonly cid: string; readonly bytes: number; readonly head: Uint8Array };
 
+/** A file that a command writes. */
+type InPlace = {
+  /** Its length. */
+  readonly bytes: number;
+  /** Gets its name, once it can be written. */
+  tell(name: string): void;
+};
+
 /**
  * Writes a file, which stays for an hour unless it is pinned.
  * @param pieces each may be overwritten once the next one is asked for
+ * @param inPlace a command writes it, and `pieces` say how much is there (`NewFile.follow`)
  * @throws what they throw, and the errors of the disk; nothing is kept then
  */
-export async function receive(store: Store, pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile> {
+export async function receive(
+  store: Store,
+  pieces: AsyncIterable<Uint8Array>,
+  inPlace?: InPlace,
+): Promise<ReceivedFile> {
   const writer = await store.writer({ keep: true });
   const head = Buffer.alloc(sniffBytes);
   let headBytes = 0;
   try {
-    for await (const piece of pieces) {
+    inPlace?.tell(writer.name);
+    for await (const piece of inPlace === undefined ? pieces : writer.follow(pieces, inPlace.bytes)) {
       const first = piece.subarray(0, sniffBytes - headBytes);
       head.set(first, headBytes);
       headBytes += first.length;
-      await writer.write(piece);
+      if (inPlace === undefined) await writer.write(piece);
     }
     const written = await writer.finish();
     await store.publish([written], { pin: undefined });

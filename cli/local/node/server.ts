@@ -34,7 +34,7 @@ export type NodeOptions = {
 export type RunningNode = {
   url: string;
   /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
-  receive(pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile>;
+  receive(pieces: AsyncIterable<Uint8Array>, inPlace?: Parameters<typeof receive>[2]): Promise<ReceivedFile>;
   carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
   /** Gives bytes of a file, verified. */
   bytesOf(file: Parameters<typeof bytesOfFile>[1]): AsyncGenerator<Uint8Array>;
@@ -128,7 +128,7 @@ export async function startNode({
 }
 
 const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf' | 'placesOf'> => ({
-  receive: (pieces) => receive(store, pieces),
+  receive: (pieces, inPlace) => receive(store, pieces, inPlace),
   carOf: (file) => carOfFile(store, file),
   bytesOf: (file) => bytesOfFile(store, file),
   placesOf: (file) => placesOfFile(store, file),

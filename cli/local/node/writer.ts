@@ -19,6 +19,19 @@ export class Writer {
     return new Writer(file, indexer(catalog, file.name, { stage: keep }));
   }
 
+  /** Name of the file. */
+  get name(): string {
+    return this.#file.name;
+  }
+
+  /** Takes what a command writes into it (`NewFile.follow`), and gives it in pieces. */
+  async *follow(...written: Parameters<NewFile['follow']>): AsyncGenerator<Uint8Array> {
+    for await (const leaf of this.#file.follow(...written)) {
+      await this.#index.write(leaf);
+      yield leaf;
+    }
+  }
+
   async write(bytes: Uint8Array): Promise<void> {
     await this.#file.append(bytes, (block) => this.#index.write(block));
   }

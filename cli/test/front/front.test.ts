@@ -71,6 +71,28 @@ describe('a public service', () => {
     expect(head).toMatchObject({ status: 200, body: '', headers: { 'content-length': '3000000' } });
   });
 
+  test('names no file to who would write one in place', async () => {
+    const sent = request({
+      port: service.port,
+      path: '/v1/storage/plain',
+      method: 'POST',
+      headers: {
+        ...storing(apiKey),
+        host,
+        expect: '100-continue',
+        'content-length': 2 ** 20,
+        'sealpin-in-place': 2 ** 25,
+      },
+    });
+    const told: unknown[] = [];
+    sent.on('information', ({ headers }) => told.push(headers)).flushHeaders();
+    await once(sent, 'continue');
+    sent.end(Buffer.alloc(2 ** 20));
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    expect(fileOf((await buffer(response)).toString()).size).toBe(2 ** 20);
+    expect(told).toEqual([{}]);
+  });
+
   test('knows its own origin: an account that admits pages of no other one admits those of the service', async () => {
     const own = JSON.parse(
       (await ask(service, '/v1/account', { headers: { authorization: `Bearer ${apiKey}` } })).body,

@@ -11,7 +11,7 @@ import { long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { installed, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { startLocal } from '../local/harness.ts';
+import { here, startLocal } from '../local/harness.ts';
 import { adminTokenOf, ask, newAccount, origin, startPublic, storing, type PublicService } from './public-service.ts';
 
 /** What was synced of a file or folder, by `power-loss.c`. */
@@ -173,15 +173,28 @@ async function history(user: User, rounds: number): Promise<void> {
   await user.store('encrypted', 17_000_000);
 }
 
+/** A data directory, and the environment of the processes whose syncs of it are kept in `log`. */
+async function watched() {
+  const [dataDir, log] = [await realpath(await temporaryDirectory()), await realpath(await temporaryDirectory())];
+  const library = join(await temporaryDirectory(), 'power-loss.so');
+  const source = join(import.meta.dirname, 'power-loss.c');
+  run(installed('cc'), ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
+  return { dataDir, log, env: { LD_PRELOAD: library, POWER_ROOT: dataDir, POWER_LOG: log } };
+}
+
+/** The data directory as the disk had it at a time. */
+async function homeAt(time: bigint, { dataDir, log }: { dataDir: string; log: string }): Promise<string> {
+  const { ino, birthtimeNs } = await stat(dataDir, { bigint: true });
+  const to = join(await realpath(await temporaryDirectory()), 'home');
+  await diskAt(time, { log, root: `${ino} ${birthtimeNs}`, to });
+  return to;
+}
+
 withProgram('cc', { probe: ['--version'] }, () => {
   test(
     'what was acknowledged before a power cut is there after it, at any moment',
     async () => {
-      const [dataDir, log] = [await realpath(await temporaryDirectory()), await realpath(await temporaryDirectory())];
-      const library = join(await temporaryDirectory(), 'power-loss.so');
-      const source = join(import.meta.dirname, 'power-loss.c');
-      run(installed('cc'), ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
-      const env = { LD_PRELOAD: library, POWER_ROOT: dataDir, POWER_LOG: log };
+      const { dataDir, log, env } = await watched();
       const begun = await startLocal({ dataDir, args: [`--origin=${origin}`], env });
       const service = Object.assign(begun, { adminToken: await adminTokenOf(dataDir) });
       onTestFinished(() => service.end('SIGKILL').then(() => undefined));
@@ -192,17 +205,13 @@ withProgram('cc', { probe: ['--version'] }, () => {
       const end = now();
       await service.end('SIGKILL');
 
-      const { ino, birthtimeNs } = await stat(dataDir, { bigint: true });
-      const root = `${ino} ${birthtimeNs}`;
       const times = user.told.map(({ since: time }) => time);
       const span = Number(end - since);
       const cuts = long
         ? [...times, ...Array.from({ length: 40 }, () => since + BigInt(randomInt(span)))]
         : [end, present(times[randomInt(times.length)]), since + BigInt(randomInt(span))];
       for (const time of cuts) {
-        const to = join(await realpath(await temporaryDirectory()), 'home');
-        await diskAt(time, { log, root, to });
-        const after = await startPublic({ dataDir: to });
+        const after = await startPublic({ dataDir: await homeAt(time, { dataDir, log }) });
         try {
           for (const each of user.told) if (each.since <= time && (each.until ?? end) >= time) await each.check(after);
         } finally {
@@ -212,4 +221,25 @@ withProgram('cc', { probe: ['--version'] }, () => {
     },
     long ? 3_600_000 : 120_000,
   );
+
+  // Kept by the same sync as what is sent, which the test above cuts off.
+  test.runIf(long)('what a command has written where the node keeps it is there after it, too', async () => {
+    const { dataDir, log, env } = await watched();
+    const service = await startLocal({ dataDir, env });
+    onTestFinished(() => service.end('SIGKILL').then(() => undefined));
+    const plain = join(await temporaryDirectory(), 'plain');
+    await writeFile(plain, randomBytes(33 * 2 ** 20));
+    const secret = { SEALPIN_PASSWORD: 'correct horse battery staple' };
+    const stored = await here(['encrypt', plain, `--data-dir=${dataDir}`], secret);
+    const time = now();
+    expect(stored).toMatchObject({ code: 0 });
+    await service.end('SIGKILL');
+    const home = await homeAt(time, { dataDir, log });
+    const after = await startLocal({ dataDir: home });
+    onTestFinished(() => after.end().then(() => undefined));
+    const back = `${plain}.back`;
+    const read = await here(['decrypt', stored.stdout.trim(), back, `--data-dir=${home}`], secret);
+    expect(read).toMatchObject({ code: 0 });
+    expect((await readFile(back)).equals(await readFile(plain))).toBe(true);
+  });
 });
