@@ -1,5 +1,10 @@
-import { expect, test } from 'vitest';
-import { Model, type ModelFile } from '../world/model.ts';
+import { expect, test, vi } from 'vitest';
+import type { Actor } from '../world/actor.ts';
+import { Model, type ModelFile, type ModelShare } from '../world/model.ts';
+import { open } from '../world/share-actions.ts';
+
+// Nothing of the service is needed here.
+vi.mock('../world/simulated-service.ts', () => ({ adminToken: '' }));
 
 /** The bytes of the files of two accounts are the same. */
 function twins(): { model: Model; first: ModelFile; second: ModelFile } {
@@ -31,4 +36,31 @@ test('a receipt that is completed while another file is being deleted says nothi
   model.deleting(second, 4);
   model.receiptSays(first, [{ status: 'unpinned' }], 5);
   expect(model.wasLast(second)).toBe(false);
+});
+
+test.for([
+  ['is answered', { status: 200, isCertain: true, replayed: false }, [1]],
+  ['is repeated, since its answer was lost', { status: 200, isCertain: true, replayed: true }, [0, 1]],
+  ['was refused each time', { status: 401, isCertain: true, replayed: false }, [0]],
+  ['may have been made', { status: 503, isCertain: false, replayed: false }, [0, 1]],
+] as const)('of an opening that %s, a share counts what may be', async ([, { replayed, ...told }, counted]) => {
+  const rests = async (used: number): Promise<void> => {
+    const { model, first } = twins();
+    const share = { step: 3, id: 'it', file: first, totals: [2], ends: [Infinity], goneFrom: Infinity, record: 'r' };
+    const unopened = { goneBy: Infinity, left: new Set(), answered: 0, tokens: new Map(), unsure: 0 };
+    model.shares.push({ ...share, ...unopened } as unknown as ModelShare);
+    const headers = new Headers(replayed ? { 'Idempotency-Replayed': 'true' } : {});
+    const bytes = Buffer.from(JSON.stringify({ record: 'r', opensLeft: 1 }));
+    const answer = { status: told.status, headers, bytes, isWhole: true };
+    const ask = async () => ({ ...told, code: undefined, answer, attempts: 1 });
+    await open({ world: { model }, now: 5, ask } as unknown as Actor, { of: 3, receiver: 0, kind: 'open' });
+    model.shareRests(model.shares[0] as ModelShare, 6, { opens: 2, opensLeft: 2 - used, expiresAt: Infinity });
+  };
+  const may: number[] = [];
+  for (const used of [0, 1])
+    await rests(used).then(
+      () => may.push(used),
+      () => undefined,
+    );
+  expect(may).toEqual(counted);
 });

@@ -58,7 +58,8 @@ export async function open(actor: Actor, { of, receiver }: Doing<'open'>): Promi
   if (told.status === 200 && body.opensLeft === undefined) return;
   const replayed = told.answer?.headers.get('Idempotency-Replayed') === 'true';
   model.shareOpened(share, { from, to: actor.now, token, seen: told, ...body, replayed });
-  if (isFirst && (told.isCertain || (told.status === 200 && !replayed))) share.unsure -= 1;
+  // One that is repeated was made by an attempt before, whose answer nobody has.
+  if (isFirst && (told.status === 200 ? !replayed : told.isCertain)) share.unsure -= 1;
 }
 
 /** Ends a share. */
