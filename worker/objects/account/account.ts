@@ -160,13 +160,14 @@ export class Account extends DurableObject<AccountEnv> {
     const { id } = row.open;
     const now = this.now();
     const removed = this.context.transaction(() => {
+      // Before the files: the pin of one that is being finished may be on its way.
+      removeUploads(this.context);
       const counts = {
         files: files.removeAll(now, requestId),
         keys: keys.list().length,
         shares: shares.endOfKeys(undefined, { by: null }).length,
       };
       rotation.end();
-      removeUploads(this.context);
       parts.removeAll();
       keys.revoke(
         keys.list().map((key) => key.id),

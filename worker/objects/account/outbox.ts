@@ -7,7 +7,7 @@ import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import { leastDone, type Removal } from '../pin/pin-steps.ts';
 import type { Result } from '../result.ts';
-import { all, first, insert, least, update } from '../sql.ts';
+import { all, exists, first, insert, least, update } from '../sql.ts';
 
 /** The values of `op` are stored in rows, so they never change. */
 export type Message =
@@ -75,6 +75,11 @@ export class Outbox {
     const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
     const row = { op, target, service, file_id: fileId, due: dueMs, attempts: 0, request_id: requestId ?? null };
     return Number(insert(this.#sql, 'outbox', row, 'RETURNING id')?.['id']);
+  }
+
+  /** Tells whether the reference of a file, or of a part, is about to be removed. */
+  isLeaving(fileId: string): boolean {
+    return exists(this.#sql, `outbox WHERE op = 'unrefer' AND file_id = ?`, fileId);
   }
 
   /**

@@ -1,9 +1,11 @@
 /** What the removal of a copy relies on, where somebody still needs the bytes. */
+import { errorText, log } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
 import { requestMs, type WorkContext } from './pin-steps.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
+import { unwrap } from '../result.ts';
 
 type Context = WorkContext & { sources: Pick<PinSources, 'service'> };
 
@@ -28,4 +30,21 @@ export function isSure(row: PinRow): boolean {
   const { wanted, state, suspect, verified_at: verifiedAt, read_from: from, read_to: to } = row;
   const isInDoubt = suspect === 1 || (verifiedAt === null && from !== null && to !== nothingToRead.read_to);
   return wanted === 1 && state === 'live' && !isInDoubt;
+}
+
+/**
+ * Tells whether an upload may be about to pin a CID: a pin that comes after its removal would stay,
+ * without a row. The accounts say which uploads have ended; of those that do not answer none has.
+ */
+export async function isBeingPinned({ rows, uploadsOf }: WorkContext, row: PinRow): Promise<boolean> {
+  const byAccount = Map.groupBy(rows.pinning(row), ({ account }) => account);
+  for (const [account, references] of byAccount) {
+    try {
+      const { fileIds } = await unwrap(uploadsOf(account).storing(references.map(({ fileId }) => fileId)));
+      for (const each of references) if (!fileIds.includes(each.fileId)) rows.endPinning(row, each);
+    } catch (error) {
+      log({ event: 'pin.uploads', requestId: row.request_id ?? undefined, error: errorText(error) });
+    }
+  }
+  return rows.pinning(row).length > 0;
 }

@@ -15,7 +15,7 @@ import { LackingPins, underreplicated } from './lacking-pins.ts';
 import { isLost, isMissing } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
-import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
+import { blockMs, limited, pinningNow, requestMs, step, type WorkContext } from './pin-steps.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
 /**
@@ -160,7 +160,8 @@ export class PinCheck {
     // Before the request goes out: a removal must find what was made, or may have been made before.
     rows.change(row, { was_there: beside ? 1 : 0, anchored: 1 });
     // As for a copy, the service's own time limits end it.
-    await service.pin(row.cid, { bytes: o.bytes, beside, signal: new AbortController().signal });
+    const pin = { bytes: o.bytes, beside, signal: new AbortController().signal };
+    await pinningNow(this.#context, row, () => service.pin(row.cid, pin));
     rows.change(row, { state: 'live', reason: null, detail: null, checked_at: now(), ...(beside ? {} : wholeFile) });
   }
 

@@ -105,6 +105,8 @@ const laterColumns = {
   detail: optional(text('detail')),
   /** At an object store: the `<id>` of its objects; null where no row says so. */
   object: optional(text('object')),
+  /** Time until which a pin may come whose requester is gone, in ms; null: none may. */
+  late_until: optional(integer('late_until')),
 };
 
 /** A CID at a service. */
@@ -112,7 +114,11 @@ export type PinRow = RecordOf<typeof keyColumns & typeof firstColumns & typeof l
 type Key = RecordOf<typeof keyColumns>;
 type Changes = Partial<Omit<PinRow, keyof Key>>;
 
-const isPart = { is_part: integer('is_part', zero) };
+const ofReferences = {
+  is_part: integer('is_part', zero),
+  /** 1: the upload that refers to it may be about to pin it. */
+  pinning: integer('pinning', zero),
+};
 const stayed = { stayed: optional(integer('stayed')) };
 
 /**
@@ -125,7 +131,7 @@ const tables = `
     ${definitions({ ...keyColumns, ...firstColumns, ...laterColumns })}, PRIMARY KEY (cid, service)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS reference (
     cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
-    ${definitions(isPart)}, PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+    ${definitions(ofReferences)}, PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
 `;
 
 /** Later additions to the tables. Each statement may run again. */
@@ -145,6 +151,8 @@ const additions = `
   CREATE INDEX IF NOT EXISTS removal_due ON removal (due) WHERE due IS NOT NULL;
   CREATE INDEX IF NOT EXISTS removal_cid ON removal (cid);
 `;
+
+const oneReference = 'cid = ? AND service = ? AND account = ? AND file_id = ?';
 
 /**
  * The beginning of a query with the services of a table as `each`, and a null after them. It goes
@@ -195,7 +203,7 @@ export class PinRows {
    */
   upgrade(checkMs: () => number): void {
     if (!this.#exists) return;
-    const added = [...addColumns(this.#sql, 'pin', laterColumns), ...addColumns(this.#sql, 'reference', isPart)];
+    const added = [...addColumns(this.#sql, 'pin', laterColumns), ...addColumns(this.#sql, 'reference', ofReferences)];
     this.#sql.exec(additions);
     addColumns(this.#sql, 'migration', stayed);
     // Later versions may want again what is being removed.
@@ -290,9 +298,28 @@ export class PinRows {
     return list(this.#sql, `SELECT cid FROM pin WHERE ${condition}`, service);
   }
 
-  addReference({ cid, service, account, fileId, isPart: ofPart = false }: Reference): void {
-    const row = { cid, service, account, file_id: fileId, is_part: Number(ofPart) };
-    insert(this.#sql, 'reference', row, 'ON CONFLICT DO NOTHING');
+  /**
+   * Writes a reference.
+   * @param isPinning whether its upload is about to pin the CID
+   * @returns whether it was there already
+   */
+  addReference({ cid, service, account, fileId, isPart = false }: Reference, isPinning: boolean): boolean {
+    const isThere = exists(this.#sql, `reference WHERE ${oneReference}`, cid, service, account, fileId);
+    const row = { cid, service, account, file_id: fileId, is_part: Number(isPart), pinning: Number(isPinning) };
+    insert(this.#sql, 'reference', row, 'ON CONFLICT DO UPDATE SET pinning = max(pinning, excluded.pinning)');
+    return isThere;
+  }
+
+  /** Some of the references whose uploads may be about to pin a CID. */
+  pinning({ cid, service }: Key): Pick<Reference, 'account' | 'fileId'>[] {
+    const query =
+      'SELECT account, file_id AS fileId FROM reference WHERE cid = ? AND service = ? AND pinning = 1 LIMIT 20';
+    return all(this.#sql, query, cid, service);
+  }
+
+  /** Records that the upload of a reference has ended. */
+  endPinning({ cid, service }: Key, { account, fileId }: Pick<Reference, 'account' | 'fileId'>): void {
+    update(this.#sql, 'reference', { pinning: 0 }, oneReference, cid, service, account, fileId);
   }
 
   /**

@@ -8,6 +8,7 @@ import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
 import type { PinRow, PinRows } from './pin-rows.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
+import type { Result } from '../result.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
@@ -28,6 +29,12 @@ export const settledMs = 1_000;
  * as a rule.
  */
 export const repairedMs = 60_000;
+
+/** Time within which a request arrives whose sender has died, in ms. */
+export const lateMs = 60_000;
+
+/** The object of an account, as it is asked for those of some uploads that may still pin. */
+export type UploadLog = { storing(fileIds: readonly string[]): PromiseLike<Result<{ fileIds: string[] }>> };
 
 /** Steps for rows of object stores (`stores/stored-pins.ts`). */
 type StoreSteps = {
@@ -50,6 +57,8 @@ export type WorkContext = {
    * refused (null).
    */
   refused(service: string, code: string | null): void;
+  /** The uploads of an account. */
+  uploadsOf(account: string): UploadLog;
   /** The clock, in ms. */
   now(): number;
 };
@@ -69,4 +78,17 @@ export function leastDone(a: Removal, b: Removal): Removal {
 /** The signal, with the time limit of a step. */
 export function limited(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, timeLimit(step.ms)]);
+}
+
+/**
+ * Asks a service for a pin. Until it answers, the row says that the request may still arrive where
+ * this object dies: what is removed then is removed once more.
+ */
+export async function pinningNow<T>({ rows, now }: WorkContext, row: PinRow, pin: () => Promise<T>): Promise<T> {
+  rows.change(row, { late_until: now() + lateMs });
+  try {
+    return await pin();
+  } finally {
+    rows.change(row, { late_until: row.late_until });
+  }
 }

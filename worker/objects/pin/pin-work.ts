@@ -13,12 +13,21 @@ import { SourceError } from '../../backends/source-error.ts';
 import { err, type Result } from '../result.ts';
 import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
-import { isSpare, isSure } from './last-copy.ts';
+import { isBeingPinned, isSpare, isSure } from './last-copy.ts';
 import { PinCheck } from './pin-check.ts';
 import { answered, detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
-import { limited, repairedMs, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
+import {
+  lateMs,
+  limited,
+  pinningNow,
+  repairedMs,
+  requestMs,
+  step,
+  type Removal,
+  type WorkContext,
+} from './pin-steps.ts';
 import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
@@ -29,6 +38,8 @@ import { timeLimit } from '../../backends/time-limit.ts';
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
 /** Wait before a new pin is asked for, in ms. */
 const soonMs = 5_000;
+/** Wait before accounts are asked again whether their uploads have ended, in ms. */
+const uploadsMs = 60_000;
 /** Wait before a copy is tried again if nobody has the file, in ms. */
 const noCopyMs = 86_400_000;
 
@@ -58,6 +69,7 @@ export class PinWork {
   async next(found: PinRow, signal: AbortSignal): Promise<void> {
     const row = identified(found);
     if (row.state === 'unpinning') return void (await this.remove(row));
+    if (row.wanted === 0 && this.#o.rows.pinning(row).length > 0) return await this.#leave(row);
     if (row.state === 'lost' && row.wanted === 1 && this.sources.besides(row).length > 0)
       return await this.#attempt(row, signal, async () => void (await this.clear(row)));
     const isCheck = row.state === 'live' || row.state === 'lost';
@@ -89,9 +101,13 @@ export class PinWork {
       if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
       return 'scheduled';
     }
+    const { wanted, late_until: lateUntil } = rows.find(row.cid, service) ?? row;
+    if (wanted === 0 && lateUntil !== null && lateUntil > now()) {
+      rows.change(row, { attempts: 0, due: lateUntil });
+      return 'scheduled';
+    }
     // Somebody may want it again by now.
-    if (rows.find(row.cid, service)?.wanted === 1)
-      rows.change(row, { state: 'wanted', attempts: 0, cursor: 0, due: now() });
+    if (wanted === 1) rows.change(row, { state: 'wanted', attempts: 0, cursor: 0, due: now() });
     else rows.remove(row);
     const status = kept ? 'kept' : 'unpinned';
     this.#o.removed(row.cid, service, status);
@@ -140,7 +156,8 @@ export class PinWork {
     const isNew = !pinned && (row === undefined || row.read_from === null);
     const look = isNew ? { ...nothingToRead, due: this.soon() } : {};
     rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
-    rows.addReference(reference);
+    // The request of an attempt before, which has ended somehow, may be on its way.
+    if (rows.addReference(reference, !pinned) && !pinned) rows.change({ cid, service }, { late_until: now() + lateMs });
     // What is being removed is copied again afterwards.
     for (const each of rows.ofCid(cid))
       if (each.state === 'unpinning' && migrations.targetOf(each.service) === undefined)
@@ -192,6 +209,15 @@ export class PinWork {
     const state = isCopied ? 'wanted' : 'lost';
     rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : noCopyMs) });
     return isDamaged;
+  }
+
+  /** Looks whether the uploads have ended that may pin what a service is not to hold any more. */
+  async #leave(row: PinRow): Promise<void> {
+    const { rows, now } = this.#o;
+    rows.change(row, { due: now() + uploadsMs });
+    if (await isBeingPinned(this.#o, row)) return;
+    rows.change(row, { due: now() });
+    this.settle(row.cid);
   }
 
   /**
@@ -263,7 +289,8 @@ export class PinWork {
     try {
       // The service's own time limits end it. It is not interrupted: a pin must not come after its
       // removal.
-      await target.pin(cid, { bytes: copied.size, beside: wasThere === 1, signal: new AbortController().signal });
+      const o = { bytes: copied.size, beside: wasThere === 1, signal: new AbortController().signal };
+      await pinningNow(this.#o, row, () => target.pin(cid, o));
     } catch (error) {
       if (isMissing(error)) rows.change(row, { cursor: 0 });
       throw error;
@@ -289,7 +316,8 @@ export class PinWork {
     const { cid } = row;
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
     const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };
-    if ((await target.hold(file, signal)) === 'held') this.#recordLive(row);
+    const held = await pinningNow(this.#o, row, () => target.hold(file, signal));
+    if (held === 'held') this.#recordLive(row);
     else this.#recordTaken(row);
   }
 
@@ -316,26 +344,24 @@ export class PinWork {
 
   /**
    * Removes a CID from services that are not to hold it any more, once the one that takes their
-   * place has it, and every byte was read from there. What an upload may be about to pin is looked
-   * for first: a pin that comes after its removal would stay, without a row.
+   * place has it, every byte was read from there, and no upload may be about to pin it.
    */
   settle(cid: string): void {
     const { rows, now } = this.#o;
     const all = rows.ofCid(cid);
     const staying = all.filter(({ wanted, state }) => wanted === 1 && state === 'live');
-    const isLeaving = ({ wanted, state, read_to: to }: PinRow): boolean =>
-      wanted === 0 && state !== 'unpinning' && (state !== 'live' || to !== nothingToRead.read_to);
-    for (const row of all.filter(isLeaving)) {
+    for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
       const replaces = all.filter(({ moved_from: from }) => from === row.service);
       const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
       if (successor === undefined) continue;
-      if (successor.verified_at !== null && isSure(successor)) {
+      const isSafe = successor.verified_at !== null && isSure(successor);
+      if (isSafe && rows.pinning(row).length > 0) rows.change(row, { due: Math.min(row.due ?? Infinity, this.soon()) });
+      else if (isSafe) {
         rows.change(row, { state: 'unpinning', attempts: 0, due: now(), moved_from: null });
         if (replaces.length > 0) rows.change(successor, { moved_from: null });
         // What the one that leaves was to replace may leave now.
         return this.settle(cid);
-      }
-      if (successor.read_from === null || successor.read_to === nothingToRead.read_to) this.readAll(successor);
+      } else if (successor.read_from === null || successor.read_to === nothingToRead.read_to) this.readAll(successor);
     }
   }
 

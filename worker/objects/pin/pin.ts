@@ -28,7 +28,7 @@ import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
 import { PinRemovals, type RemovalLog } from './pin-removals.ts';
-import { leastDone, settledMs, type Removal } from './pin-steps.ts';
+import { leastDone, settledMs, type Removal, type UploadLog } from './pin-steps.ts';
 import { PinWork } from './pin-work.ts';
 import { shardName } from './shard-names.ts';
 import { StoredPins } from './stores/stored-pins.ts';
@@ -45,7 +45,7 @@ type PinObjects = MetricsBinding & {
       name: string,
     ): BlockShard & { objects: ObjectShard; migrations(): PromiseLike<Result<{ migrations: Migration[] }>> };
   };
-  ACCOUNT: { getByName(name: string): RemovalLog };
+  ACCOUNT: { getByName(name: string): RemovalLog & { readonly pending: UploadLog } };
 };
 
 /** One of the 256 objects that hold the references to pins. */
@@ -78,6 +78,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     stored: this.#stored,
     removed: (cid, service, status) => this.#removals.note(cid, service, status),
     refused: (service, code) => this.ctx.waitUntil(tellRefusal(this.env, service, code)),
+    uploadsOf: (account) => this.env.ACCOUNT.getByName(account).pending,
     now: () => this.now(),
   });
   readonly #index = new BlockIndex(this.#sql, {
@@ -217,8 +218,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /**
    * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
-   * @returns a page of the accounts that have a reference to it, whose files are to be denied as
-   * well
+   * @returns a page of the accounts that refer to it, whose files are to be denied as well
    */
   async deny(cid: string, denied: boolean, page: AccountsPage): Promise<Result<{ accounts: string[] }>> {
     return await this.#queue.interrupt<{ accounts: string[] }>(cid, async () => {

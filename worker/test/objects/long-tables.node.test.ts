@@ -50,7 +50,9 @@ const argumentsOf: Record<string, unknown[]> = {
   firstDue: ['s', 1],
   countBefore: [key, { reason: 'r', beforeMs: 1, limit: 1 }],
   askWithin: ['s', { reason: null, nowMs: 1, ms: 1 }],
-  addReference: [reference],
+  addReference: [reference, true],
+  endPinning: [key, reference],
+  pinning: [key],
   removeReference: [reference],
   accountsOf: ['c', { limit: 1 }],
   isReferenced: ['c'],
@@ -73,8 +75,8 @@ it('a reference is removed without a look at the others of its CID', () => {
   const { sql, plans } = watched();
   const rows = new PinRows(sql);
   rows.create();
-  for (const service of ['s', 't']) rows.addReference({ ...reference, service, isPart: service === 't' });
-  rows.addReference({ ...reference, fileId: 'g' });
+  for (const service of ['s', 't']) rows.addReference({ ...reference, service, isPart: service === 't' }, true);
+  rows.addReference({ ...reference, fileId: 'g' }, true);
   plans();
   expect(rows.removeReference({ ...reference, service: 'u' })).toEqual({ isPart: true });
   expect(plans()[0]).toMatch(/SEARCH reference .*\(cid=\? AND service=\? AND account=\? AND file_id=\?\)/);

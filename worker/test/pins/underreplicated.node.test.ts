@@ -65,6 +65,7 @@ async function startCluster(secondOf: (cid: string) => string) {
     now,
     removed: () => undefined,
     refused: () => undefined,
+    uploadsOf: () => ({ storing: () => shard() }),
   });
   const row = (cid: string) => present(rows.find(cid, 'many'));
   return {

@@ -174,6 +174,13 @@ export class PendingCalls extends AccountCalls {
     return { ok: true };
   }
 
+  /** Returns those of some files and parts whose pins may be on their way, as far as rows tell. */
+  async storing(fileIds: readonly string[]): Promise<Result<{ fileIds: string[] }>> {
+    const { row, files, parts, outbox } = this.context;
+    const isStoring = (id: string): boolean => files.isPending(id) || parts.isIntended(id) || outbox.isLeaving(id);
+    return { ok: true, fileIds: row.id === undefined ? [] : fileIds.filter(isStoring) };
+  }
+
   /** Aborts the uploads whose time is up, and removes the claims that have run out. */
   sweep(): void {
     const { claims, files, parts, now } = this.context;

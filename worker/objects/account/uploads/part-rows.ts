@@ -1,7 +1,7 @@
 /** The parts of uploads, as rows: what a file that is not stored yet keeps pinned. */
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
 import { bytes, integer, recordOf, rowOf, text, type RecordOf } from '../../columns.ts';
-import { all, first, insert, least, list, update } from '../../sql.ts';
+import { all, exists, first, insert, least, list, update } from '../../sql.ts';
 import { referenceRemoval, type Outbox } from '../outbox.ts';
 
 const columns = {
@@ -61,6 +61,11 @@ export class PartRows {
   commitForGood(id: string): boolean {
     update(this.#sql, 'part', { due: never }, 'id = ?', id);
     return this.commit(id);
+  }
+
+  /** Tells whether the pin of a part is not acknowledged. */
+  isIntended(id: string): boolean {
+    return exists(this.#sql, `part WHERE id = ? AND state = 'intended'`, id);
   }
 
   /** Counts the leaves in the pinned parts of an upload. */
