@@ -73,6 +73,28 @@ test('a part of a file begins and ends within blocks', async () => {
   }
 });
 
+/** Headers of a request, by the entity tag; the status, and the bytes that it gets, as a slice. */
+const asking: Record<string, [headers: (etag: string) => Record<string, string>, status: number, ...slice: number[]]> =
+  {
+    'the last bytes': [() => ({ range: 'bytes=-7' }), 206, -7],
+    'what is behind the end': [() => ({ range: `bytes=${MiB - 1}-${9 * MiB}` }), 206, MiB - 1],
+    'several ranges': [() => ({ range: 'bytes=0-1,5-6' }), 200, 0],
+    'a range of these very bytes': [(etag) => ({ range: 'bytes=1-8', 'if-range': etag }), 206, 1, 9],
+    'a range of other bytes': [() => ({ range: 'bytes=1-8', 'if-range': '"other"' }), 200, 0],
+    'a range in another unit': [() => ({ range: 'blocks=1-8' }), 200, 0],
+    'what it has already': [(etag) => ({ range: 'bytes=1-8', 'if-none-match': etag }), 304, 0, 0],
+  };
+test.each(Object.entries(asking))('a request for %s gets as much of a file', async (_, [headers, status, ...slice]) => {
+  const file = await stored(randomBytes(2 * MiB + 5));
+  for (const path of [file.content, file.gateway]) {
+    const whole = await get(path);
+    await buffer(whole);
+    const response = await get(path, headers(present(whole.headers.etag)));
+    expect(response.statusCode).toBe(status);
+    expect((await buffer(response)).equals(file.bytes.subarray(...slice))).toBe(true);
+  }
+});
+
 test('a client that stops reading holds the file, and leaves nothing open', async () => {
   const { content } = await stored();
   const response = await get(content);
