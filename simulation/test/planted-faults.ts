@@ -74,10 +74,11 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a removal gives up after some attempts',
     file: 'worker/objects/pin/pin-work.ts',
-    from: `return 'scheduled';\n    }\n    // Somebody`,
-    to: `if (attempts > 3) rows.remove(row); return 'scheduled';\n    }\n    // Somebody`,
+    from: `return 'scheduled';\n    }\n    const { wanted`,
+    to: `if (attempts > 3) rows.remove(row); return 'scheduled';\n    }\n    const { wanted`,
     seed: '34',
     found: /nobody needs|still (pins|has)/,
+    ordinary: 'worker/test/pins/copying.node.test.ts',
   },
   {
     name: 'a receipt says that bytes are gone before they are',
@@ -113,6 +114,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'accountBytes !== undefined && accountBytes <= 0',
     seed: '1',
     found: /with a quota of/,
+    ordinary: 'worker/test/operator/operator.node.test.ts',
   },
   {
     name: 'a deleted file still counts for the quota',
@@ -121,6 +123,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: `if (state === 'ready') this.#count(-1, { ...file, bytes: 0 });`,
     seed: '1',
     found: /counts/,
+    ordinary: 'worker/test/invitations/guests.node.test.ts',
   },
   {
     name: 'an account that is closed forgets what it owes',
@@ -165,6 +168,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'min(expires_at, ?1)',
     seed: 'guest-file-without-end.json',
     found: /listed, although it is gone/,
+    ordinary: 'worker/test/invitations/invitations.node.test.ts',
   },
   {
     name: 'a share may open less often than it was opened',

@@ -226,6 +226,13 @@ describe('the end of an invitation', () => {
     });
   });
 
+  it('that is revoked ends files whose end their owner took away', async () => {
+    const { fileId } = await store(guest);
+    await owner.call.changeFile({ fileId, expiresAt: null });
+    await owner.call.revokeKey({ id: guest.id });
+    expect(await isThere(fileId)).toEqual([false]);
+  });
+
   it('that is revoked leaves what others stored', async () => {
     const other = await invite(owner.call);
     const kept = [await store(other), await store(owner.call)];
