@@ -14,7 +14,7 @@ import { createServer } from '../../io/node-http.ts';
 import { forwardedHeaders, type Refused } from './forwarded-headers.ts';
 import type { Direct } from './handover.ts';
 import { plainAddress, type Proxies } from './proxies.ts';
-import { readRest, relay } from './relay.ts';
+import { type Connections, connectionsTo, readRest, relay } from './relay.ts';
 
 /** Options of the listener. */
 export type FrontOptions = {
@@ -45,14 +45,16 @@ const maxStrangers = 100;
 export async function startFront(options: FrontOptions): Promise<{ close(): Promise<void> }> {
   const servers: Server[] = [];
   const running = new Set<ServerResponse>();
+  const connections = connectionsTo(options.path);
   const close = async (): Promise<void> => {
     const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)));
     for (const end = performance.now() + drainMs; running.size > 0 && performance.now() < end;) await sleep(20);
     for (const server of servers) server.closeAllConnections();
+    connections.destroy();
     await Promise.all(closed);
   };
   const listen = async (host: string): Promise<void> => {
-    const server = serverOf(options, running);
+    const server = serverOf(options, connections, running);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(options.port, host, resolve);
@@ -77,7 +79,7 @@ export async function startFront(options: FrontOptions): Promise<{ close(): Prom
 }
 
 /** @param running gets the responses that have not ended */
-function serverOf(options: FrontOptions, running: Set<ServerResponse>): Server {
+function serverOf(options: FrontOptions, connections: Connections, running: Set<ServerResponse>): Server {
   const { proxies, log } = options;
   const { host, port } = new URL(options.origin);
   const hosts = port === '' ? [host, `${host}:443`] : [host];
@@ -91,7 +93,7 @@ function serverOf(options: FrontOptions, running: Set<ServerResponse>): Server {
     if ('status' in forwarded) return refuse(request, response, { log, ...forwarded });
     // A path, or `OPTIONS *`: a whole URL would bring a second host with it.
     if (!url.startsWith('/') && url !== '*') return refuse(request, response, { log, status: 400, ...wholeUrl });
-    relay(request, response, { ...options, forwarded }).catch((error: unknown) => {
+    relay(request, response, { ...options, connections, forwarded }).catch((error: unknown) => {
       log(JSON.stringify({ event: 'front.failed', error: String(error) }));
       if (response.headersSent) response.destroy();
       else respond(request, response, { status: 503, code: 'overloaded', detail: undefined, hint: undefined });

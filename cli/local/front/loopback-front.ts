@@ -12,7 +12,7 @@ import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
 import { endToEnd } from './forwarded-headers.ts';
 import { isHandedHead, type Direct } from './handover.ts';
-import { connected, relay } from './relay.ts';
+import { connected, connectionsTo, relay } from './relay.ts';
 
 /** Options of the listener. */
 export type LoopbackOptions = {
@@ -29,8 +29,10 @@ const internal = ['handover', 'length', 'front', 'control'].flatMap((name) => [`
 
 /** Listens on 127.0.0.1 until `close`. @throws port_in_use */
 export async function startLoopback({ port, path, direct, log }: LoopbackOptions): Promise<{ close(): Promise<void> }> {
+  const connections = connectionsTo(path);
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    relay(request, response, { path, headers: [], direct, forwarded: unexamined(request) }).catch((error: unknown) => {
+    const forwarded = unexamined(request);
+    relay(request, response, { path, connections, headers: [], direct, forwarded }).catch((error: unknown) => {
       log(JSON.stringify({ event: 'front.failed', error: String(error) }));
       response.destroy();
     });
@@ -58,6 +60,7 @@ export async function startLoopback({ port, path, direct, log }: LoopbackOptions
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       for (const socket of sockets) socket.destroy();
+      connections.destroy();
       await closed;
     },
   };

@@ -3,8 +3,9 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { callbackify } from 'node:util';
 import { errnoOf } from '../../errno.ts';
-import { request as httpRequest } from '../../io/node-http.ts';
+import { Agent, request as httpRequest } from '../../io/node-http.ts';
 import { endToEnd, type Forwarded } from './forwarded-headers.ts';
 import {
   give,
@@ -59,8 +60,18 @@ export async function connected(path: string | number): Promise<Socket> {
   }
 }
 
+/** Connections to the runtime, which are used again: a new one costs a third of a small request. */
+export function connectionsTo(path: string | number): Connections {
+  const connect = callbackify(connected);
+  const createConnection = (_: object, done: Parameters<typeof connect>[1]): void => connect(path, done);
+  return Object.assign(new Agent({ keepAlive: true }), { createConnection });
+}
+export type Connections = InstanceType<typeof Agent>;
+
 /** Options of `relay`. */
 type RelayOptions = {
+  /** For requests that may be sent again. */
+  readonly connections: Connections;
   /** Path of the socket of the runtime, or its port. */
   readonly path: string | number;
   readonly forwarded: Pick<Forwarded, 'headers' | 'hasBody' | 'expects'>;
@@ -76,19 +87,16 @@ type RelayOptions = {
  * @throws what kept it from being answered, if nothing of a response was sent
  */
 export async function relay(request: IncomingMessage, response: ServerResponse, o: RelayOptions): Promise<void> {
-  const { path, forwarded } = o;
+  const { path, forwarded, connections } = o;
   const direct = isHandedOver(request) ? o.direct : undefined;
-  const socket = await connected(path);
+  const own = direct === undefined ? forwarded.headers : await handedHeaders(request, forwarded.headers, direct);
+  const isRead = request.method === 'GET' && !forwarded.hasBody;
+  const by = isRead ? connections : await connected(path);
   if (response.destroyed) {
-    socket.destroy();
+    if (by instanceof Socket) by.destroy();
     return;
   }
-  const own = direct === undefined ? forwarded.headers : await handedHeaders(request, forwarded.headers, direct);
-  const upstream = asked(request, socket, [
-    ...own,
-    ...o.headers,
-    ...(forwarded.hasBody ? ['Expect', '100-continue'] : []),
-  ]);
+  const upstream = asked(request, by, [...own, ...o.headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])]);
   // Also when it is complete: then there is nothing to end.
   response.once('close', () => upstream.destroy());
   // Asked for first, since the runtime closes the connection on a body that it does not want, and a
@@ -107,8 +115,10 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
   });
   if (isAwaited) upstream.flushHeaders();
   else upstream.end();
+  let mayRepeat = isRead;
   await new Promise<void>((resolve, reject) => {
     upstream.once('response', (answer) => {
+      mayRepeat = false;
       // What the client sends next would be the body that it was not asked for.
       const isUnasked = isAwaited && forwarded.expects;
       if (isUnasked) response.shouldKeepAlive = false;
@@ -123,14 +133,20 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
     // After the response has begun, `pipeline` knows.
     upstream.on('error', (error) => {
       if (response.destroyed) resolve();
+      else if (mayRepeat && upstream.reusedSocket) resolve(relay(request, response, o));
       else reject(error);
     });
   });
 }
 
 /** A request to the runtime, not yet ended. */
-function asked({ method, url: path }: IncomingMessage, socket: Socket, headers: readonly string[]): ClientRequest {
-  return httpRequest({ createConnection: () => socket, method, path, headers: [...headers], setHost: false });
+function asked(
+  { method, url: path }: IncomingMessage,
+  by: Socket | Connections,
+  headers: readonly string[],
+): ClientRequest {
+  const way = by instanceof Socket ? { createConnection: () => by } : { agent: by };
+  return httpRequest({ ...way, method, path, headers: [...headers], setHost: false });
 }
 
 function begin(response: ServerResponse, { statusCode, statusMessage }: IncomingMessage, headers: string[]): void {
