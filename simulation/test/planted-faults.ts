@@ -68,7 +68,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     from: 'const before = this.#last.get(cid) ?? Promise.resolve();',
     to: 'const before = Promise.resolve();',
     seed: 'late-removal-of-the-same-bytes.json',
-    found: /is pinned at/,
+    found: /is pinned at|a read says/,
     ordinary: 'worker/test/pins/cid-queue.test.ts',
   },
   {
@@ -169,6 +169,15 @@ export const plantedFaults: readonly PlantedFault[] = [
     seed: 'guest-file-without-end.json',
     found: /listed, although it is gone/,
     ordinary: 'worker/test/invitations/invitations.node.test.ts',
+  },
+  {
+    name: 'what an invitation is promised is stored by others',
+    file: 'worker/objects/account/keys/promised.ts',
+    from: 'return left - all + (promised.find(({ apiKey }) => apiKey === by)?.[what] ?? 0);',
+    to: 'return left;',
+    seed: 'stored-what-is-promised.json',
+    found: /stores what invitations are promised/,
+    ordinary: 'worker/test/invitations/promises.node.test.ts',
   },
   {
     name: 'a share may open less often than it was opened',

@@ -1,0 +1,40 @@
+import { beforeAll, expect, test } from 'vitest';
+import { long } from '../../testkit/long-run.ts';
+import { loadCode, type Code } from '../host/isolate.ts';
+import { runPlan } from '../runner.ts';
+import type { Fault } from '../world/plan.ts';
+import { planFrom } from './histories.ts';
+
+let code: Code;
+beforeAll(async () => void (code = await loadCode()));
+
+/** A few of everything that objects do, in 2,000 tasks. */
+const plan = planFrom('crashed-anywhere.json');
+
+/** What ends once so many tasks have run, or commits were made. */
+const crashes: Record<string, (after: number) => Fault> = {
+  'a power cut': (after) => ({ kind: 'power cut', afterTasks: after }),
+  'the end of the isolate': (after) => ({ kind: 'isolate ends', afterTasks: after }),
+  'the end of an object that is at work': (after) => ({ kind: 'object crashes', nth: after, afterTasks: after }),
+  'the end of an object before a commit': (after) => ({
+    kind: 'crash at a commit',
+    isKept: false,
+    afterCommits: after,
+  }),
+  'the end of an object after a commit': (after) => ({ kind: 'crash at a commit', isKept: true, afterCommits: after }),
+};
+
+/** The place that the short form tries; the long form tries all. */
+const shortPlace = 40;
+
+test.for(Object.entries(crashes))('nothing is violated by %s, wherever it comes', async ([, fault]) => {
+  const [burst, ...others] = plan.bursts;
+  for (let after = long ? 1 : shortPlace, hasStruck = true; hasStruck; after += 1) {
+    const steps = [{ id: 100, atMs: 0, fails: fault(after) }, ...(burst?.steps ?? [])];
+    const { violation, history } = await runPlan(code, { ...plan, bursts: [{ atMs: 0, steps }, ...others] });
+    hasStruck = history.some((line) => line.includes('strikes'));
+    expect(violation, `after ${after}\n${history.join('\n')}`).toBeUndefined();
+    if (after <= shortPlace) expect(hasStruck).toBe(true);
+    if (!long) return;
+  }
+});
