@@ -5,7 +5,7 @@ import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
-import { byId, locale, show, translate, words } from './states.ts';
+import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const inboxEngine = startSending();
@@ -79,6 +79,7 @@ function readAddress(): void {
 }
 
 translate();
+hideAccountPages();
 startCompose();
 // What was handed over has taken of the limits.
 byId('handed-more', HTMLButtonElement).addEventListener('click', () => void findInbox(inboxLink));

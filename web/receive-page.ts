@@ -13,7 +13,7 @@ import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
-import { announce, byId, locale, setText, show, translate, words } from './states.ts';
+import { announce, byId, hideAccountPages, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
 const engine = startReceiving();
@@ -243,6 +243,7 @@ function readAddress(): void {
     void engine.call('prepare', undefined).catch(() => undefined);
     return show('home');
   }
+  hideAccountPages();
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
   if (!/%23|#./.test(page)) {
     const kept = page.startsWith('s') ? keptOpening() : undefined;

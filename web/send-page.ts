@@ -11,7 +11,7 @@ import { showMadeLinks, startMadeLinks } from './made-links.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { byId, locale, show, translate, words } from './states.ts';
+import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const engine = startSending();
@@ -133,6 +133,7 @@ function readAddress(): boolean {
   const text = location.href;
   if (isHome || !/%23|#./.test(text)) return false;
   history.replaceState(null, '', 'send');
+  hideAccountPages();
   void accept(text, composeNew);
   return true;
 }

@@ -48,6 +48,11 @@ export function translate(): void {
     if (link.pathname === here) link.setAttribute('aria-current', 'page');
 }
 
+/** Leaves out of the header what needs an API key: for who is here by a link. */
+export function hideAccountPages(): void {
+  for (const item of document.querySelectorAll<HTMLElement>('nav [data-account]')) item.hidden = true;
+}
+
 let isFirst = true;
 
 /**

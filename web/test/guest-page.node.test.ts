@@ -60,6 +60,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page, requests } = await open(link);
     await shows(page, 'compose');
     expect(page.url()).toBe(`${receiver.root}send`);
+    expect(await page.locator('nav a:visible').allInnerTexts()).toEqual(['Send', 'Open', 'Links']);
     expect(await page.locator('#compose-text').innerText()).toMatch(
       /^You are invited to send files until .+\. There is room for 200 more files, 1\.1\sGB altogether\. /,
     );
@@ -95,6 +96,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     // The address has no invitation, so a page that is loaded again knows none.
     await page.reload();
     await page.getByText('Invited? Open your invitation again.').waitFor();
+    expect(await page.locator('nav a:visible').allInnerTexts()).toEqual(['Send', 'Open', 'Files', 'Inbox', 'Links']);
     // It goes to this service alone, in the header of requests.
     const sent = requests.slice(1).map((each) => each.replace(`"authorization":"Bearer ${secret}"`, ''));
     const seen = [...sent, ...receiver.service.log].join('\n');

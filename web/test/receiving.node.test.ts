@@ -75,6 +75,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const watched = await open(link);
       for (let count = 0; count < (long ? 3 : 1); count += 1) {
         await shows(watched, 'This link can be opened once');
+        expect(await watched.page.locator('nav a:visible').allInnerTexts()).toEqual(['Send', 'Open', 'Links']);
         await visit(watched, link);
       }
       await click(watched, 'Open');

@@ -271,6 +271,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page, requests } = await open(link);
     await page.getByRole('heading', { name: 'Files for “Tax office Meier”' }).waitFor();
     expect(page.url()).toBe(`${receiver.root}drop`);
+    expect(await page.locator('nav a:visible').allInnerTexts()).toEqual(['Send', 'Open', 'Links']);
     await page.locator('#note').fill(note);
     await page.locator('#choose').setInputFiles([file()]);
     expect(await page.locator('#terms').isVisible()).toBe(false);
@@ -285,7 +286,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await (await first(files).open()).text()).toEqual(text);
     expect(requests.slice(1).join('\n')).not.toContain('canary');
     expect(await page.evaluate(readStorage)).toEqual(nothing);
-
     await page.getByRole('button', { name: 'Send more' }).click();
     await expect.poll(() => page.locator('#chosen').innerText()).toBe('');
     await owner.inbox.close(key.id);
