@@ -157,14 +157,17 @@ export async function remove(service: RunningHere): Promise<void> {
 }
 
 /** Returns the error of a start that is refused; one that is not refused is ended. */
-export async function refusal(o: Parameters<typeof startHere>[0]): Promise<string> {
-  return await startHere(o).then(
+export async function refusal(o: NonNullable<Parameters<typeof startHere>[0]>): Promise<string> {
+  const dataDir = o.dataDir ?? (await newDataDir());
+  const error = await startHere({ ...o, dataDir }).then(
     async (local) => {
       await local.end();
       return 'it started';
     },
-    (error: Error) => error.message,
+    (refused: Error) => refused.message,
   );
+  if (o.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
+  return error;
 }
 
 /** Starts services in the tests of a file, which end after each test with what they kept. */
