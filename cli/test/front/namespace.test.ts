@@ -2,13 +2,10 @@
  * A public service, its proxy and its clients in two network namespaces: the proxy of another
  * machine, as far as one machine has it.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, mkdir, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { bareEnv } from '../../../testkit/run-cache.ts';
+import { inNamespaces, refusedStatus } from '../../../testkit/namespaces.ts';
 import { installed, withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { entry } from '../local/harness.ts';
@@ -19,11 +16,11 @@ const origin = 'https://localhost:8443';
 /** Runs where the service is; `there` runs a command where the proxy and the clients are. */
 const script = `
   set -e
-  ip link set lo up || exit 77
+  ip link set lo up || exit ${refusedStatus}
   unshare --net sleep 300 & other=$!
   while [ "$(readlink /proc/$other/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
   there() { nsenter --target $other --net "$@"; }
-  ip link add name here type veth peer name proxy netns $other || exit 77
+  ip link add name here type veth peer name proxy netns $other || exit ${refusedStatus}
   ip address add 10.0.0.1/24 dev here
   ip link set here up
   there ip address add 10.0.0.2/24 dev proxy
@@ -58,23 +55,13 @@ withProgram('nginx', { probe: ['-v'] }, () => {
     for (const name of ['service', 'ann', 'ben']) await mkdir(join(dir, name), { mode: 0o700 });
     await writeFile(join(dir, 'letter'), 'Dear Ben\n');
     const PROXY = [installed('nginx'), ...args].join(' ');
-    const env = { ...bareEnv(), NODE: process.execPath, ENTRY: entry, ORIGIN: origin, DIR: dir, PROXY };
+    const env = { ENTRY: entry, ORIGIN: origin, DIR: dir, PROXY };
     // With its first process all others end.
-    const spaces = ['--net', '--pid', '--fork', '--mount-proc'];
-    const asRoot = process.getuid?.() === 0 ? [] : ['--map-root-user'];
-    const child = spawn('unshare', [...asRoot, ...spaces, 'sh', '-c', script], {
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const none = [null] as const;
-    const closed = once(child, 'close').catch(() => none) as Promise<readonly [number | null]>;
-    const [[status], stdout, stderr] = await Promise.all([closed, text(child.stdout), text(child.stderr)]);
-    if (status === null || status === 77 || /^unshare: /m.test(stderr)) {
-      context.skip('no network namespaces can be made here (unshare, ip)');
-      return;
-    }
+    const flags = ['--net', '--pid', '--fork', '--mount-proc'];
+    const { status, stdout, stderr } = await inNamespaces(context, flags, { what: 'network', script, env });
     expect(stdout, stderr).toBe(
       `200\n000\n421\nDear Ben\nsealpin account create <label> --data-dir '${dir}/service'\n`,
     );
+    expect(status).toBe(0);
   });
 });

@@ -1,0 +1,39 @@
+/** Scripts in namespaces of their own: a network or a disk that only they see. */
+import { spawn } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import type { TestContext } from 'vitest';
+import { bareEnv } from './run-cache.ts';
+
+/** What a script ends with where the kernel refuses what it needs. */
+export const refusedStatus = 77;
+
+/**
+ * Runs a shell script. Where this machine does not let us make namespaces, it skips the test, and
+ * says so in one line, or fails under `SEALPIN_REQUIRE_ALL=1`.
+ * @param flags of unshare
+ * @param o.what the script needs, for that line
+ * @param o.env besides that of `bareEnv` and NODE
+ */
+export async function inNamespaces(
+  context: TestContext,
+  flags: readonly string[],
+  o: { what: string; script: string; env: Record<string, string>; cwd?: string },
+): Promise<{ status: number | null; stdout: string; stderr: string }> {
+  const asRoot = process.getuid?.() === 0 ? [] : ['--map-root-user'];
+  const child = spawn('unshare', [...flags, ...asRoot, 'sh', '-c', o.script], {
+    cwd: o.cwd,
+    env: { ...bareEnv(), NODE: process.execPath, ...o.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  // A program that is missing has no status either, as one that a signal ended.
+  const closed = new Promise<number | null | 'missing'>((resolve) => {
+    child.once('error', () => resolve('missing'));
+    child.once('close', (status) => resolve(status));
+  });
+  const [status, stdout, stderr] = await Promise.all([closed, text(child.stdout), text(child.stderr)]);
+  if (status !== 'missing' && status !== refusedStatus && !/^unshare: /m.test(stderr))
+    return { status, stdout, stderr };
+  const why = `${o.what} can be made here (unshare)`;
+  if (process.env['SEALPIN_REQUIRE_ALL'] === '1') throw new Error(`no ${why}: ${stderr}`);
+  return context.skip(`no ${why}`);
+}
