@@ -9,11 +9,10 @@ vi.mock('../world/simulated-service.ts', () => ({ adminToken: '' }));
 /** The bytes of the files of two accounts are the same. */
 function twins(): { model: Model; first: ModelFile; second: ModelFile } {
   const model = new Model();
-  const store = (step: number): ModelFile =>
-    model.begin(
-      { step, account: step, key: undefined, isOfGuest: false, mode: 'plain', begunAt: 0, ends: [Infinity] },
-      2,
-    );
+  const store = (step: number): ModelFile => {
+    const file = { step, account: step, key: undefined, isOfGuest: false, mode: 'plain', begunAt: 0 } as const;
+    return Object.assign(model.begin({ ...file, ends: [Infinity] }, 2), { reservesUntil: 0 });
+  };
   return { model, first: store(0), second: store(1) };
 }
 
@@ -36,6 +35,16 @@ test('a receipt that is completed while another file is being deleted says nothi
   model.deleting(second, 4);
   model.receiptSays(first, [{ status: 'unpinned' }], 5);
   expect(model.wasLast(second)).toBe(false);
+});
+
+test('a receipt says nothing of what an attempt before may keep', () => {
+  const { model, first } = twins();
+  model.files.splice(1);
+  first.goneFrom = 9;
+  first.reservesUntil = 9;
+  expect(model.wasLast(first)).toBe(true);
+  first.reservesUntil = 10;
+  expect(model.wasLast(first)).toBe(false);
 });
 
 test.for([

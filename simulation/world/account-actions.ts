@@ -30,8 +30,9 @@ export async function close(actor: Actor): Promise<void> {
     if (status !== 200 && status !== 404) await actor.pause(hourMs);
   }
   done(actor.now);
+  const end = (time: number): number => Math.min(time, actor.now);
   for (const key of model.keys.values())
-    if (key.account === actor.step.by) key.endsBy = Math.min(key.endsBy, actor.now);
+    if (key.account === actor.step.by) Object.assign(key, { endsFrom: end(key.endsFrom), endsBy: end(key.endsBy) });
   await openAccount(actor.world, actor.step.by);
 }
 

@@ -153,12 +153,12 @@ export class Model {
   /**
    * Tells whether the bytes of a file are needed by nobody after its deletion, which has been told:
    * then what a receipt says of them must be so. A file whose own removal is still scheduled needs
-   * them.
+   * them, and so does an attempt to store this one that broke off.
    */
   wasLast(file: ModelFile): boolean {
     const from = Math.min(file.goneFrom, ...file.ends);
     const isEqual = (other: ModelFile): boolean => Buffer.compare(other.bytes, file.bytes) === 0;
-    return this.files.every((each) => each === file || each.removedBy <= from || !isEqual(each));
+    return this.files.every((each) => (each === file ? each.reservesUntil : each.removedBy) <= from || !isEqual(each));
   }
 
   /** A read of a file that lasted from one time to another. */

@@ -50,8 +50,9 @@ function termsOf(actor: Actor, { mode, days }: Pick<Doing<'store'>, 'mode' | 'da
 function settled(actor: Actor, file: ModelFile, told: Told): void {
   const { model } = actor.world;
   if (told.status === 201) model.stored(file, jsonOf<{ fileId: string; cid: string }>(told.answer), actor.now);
-  else if (told.isCertain) model.refused(file, told, actor.now);
-  else file.reservesUntil = actor.now + 2 * hourMs;
+  else if (told.isCertain) return model.refused(file, told, actor.now);
+  // An attempt that broke off keeps its bytes for an hour.
+  if (told.status !== 201 || told.attempts > 1) file.reservesUntil = actor.now + 2 * hourMs;
 }
 
 /** Stores a file in several requests, each where the service says. */
