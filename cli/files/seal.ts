@@ -198,7 +198,11 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
   const input = await openSource(args.file, args, context);
   try {
     refuseIdleFilter(args, [input]);
-    const service = await authorizedService(context);
+    const service = await authorizedService(
+      context,
+      'to encrypt into a file, without a service: --output <file>; to store it: sealpin login <url>, or, on this ' +
+        'computer only: sealpin start --detach',
+    );
     const routes = api(service, context);
     // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask
     // first.

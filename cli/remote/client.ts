@@ -25,12 +25,16 @@ import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
 /**
  * The service, ready for requests that need an API key.
+ * @param noneHint what helps where no service is configured, instead of the usual hint
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key
  * would be sent unencrypted
  */
-export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
+export async function authorizedService(
+  context: Context,
+  noneHint?: string,
+): Promise<Service & { readonly apiKey: string }> {
   const { url, apiKey, keyFrom, local = false, isDirect, profile, gateways } = await findService(context);
-  if (url === undefined) throw noService();
+  if (url === undefined) throw noService(noneHint);
   if (apiKey === undefined) {
     throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
       hint: `run: sealpin login ${url.href}; or set SEALPIN_API_KEY`,

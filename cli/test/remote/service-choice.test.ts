@@ -15,8 +15,8 @@ describe('which service', () => {
     expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toBe(
       'sealpin: error: no service is configured, and no local service is running\n' +
-        'sealpin: hint: log in to one with: sealpin login <url> ' +
-        '(or start one of your own with: sealpin start --detach)\n',
+        'sealpin: hint: to encrypt into a file, without a service: --output <file>; ' +
+        'to store it: sealpin login <url>, or, on this computer only: sealpin start --detach\n',
     );
   });
 
