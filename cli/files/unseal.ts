@@ -257,7 +257,7 @@ function unsealFailure(thrown: unknown, o: Unsealing): unknown {
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0
-      ? { hint: `what you named opens files to ${shownKeys(keys)}` }
+      ? { hint: `what was tried opens files to ${shownKeys(keys)}: name the private key of the other one` }
       : {}),
     reason: error.reason,
     cause: error,

@@ -158,7 +158,7 @@ describe('what cannot be opened leaves no file', () => {
       container: async () => contain('x', 'age', recipientFromSpki(pair.spki)),
       argv: ['ecc-decrypt', './in', 'out', 'other.key'],
       says: 'none of the keys opens it: it is encrypted to another one; nothing was written',
-      hint: 'what you named opens files to age1tag1',
+      hint: 'what was tried opens files to age1tag1',
     },
     {
       title: 'S48: a flipped bit in the last chunk',
