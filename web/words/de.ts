@@ -267,7 +267,8 @@ export const de: Words = {
   keptText:
     'Das merkt sich dieser Browser von Ihren Links: Namen, Größen und Zeiten. ' +
     'Den Link selbst haben Sie nur einmal gesehen.',
-  keptNone: 'Dieser Browser merkt sich nichts von Ihren Links. Das ändert ein Häkchen unter einem neuen Link.',
+  keptNone:
+    'Dieser Browser merkt sich keine. Das ändert ein Häkchen bei neuen Links. Eingeladen? Ihre Einladung zeigt sie.',
   keepLink: 'In diesem Browser unter „Meine Links“ merken',
   keepLinkHint:
     'Namen, Größen und Zeiten, damit Sie ihn später ändern oder zurücknehmen können. Nicht den Link selbst.',

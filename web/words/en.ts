@@ -255,7 +255,9 @@ export const en = {
 
   keptTitle: 'My links',
   keptText: 'Links that you made here: their names, sizes and dates. The links themselves were shown once.',
-  keptNone: 'This browser remembers no links. Tick the box below a new link to keep it here.',
+  keptNone:
+    'This browser remembers no links. Tick the box below a new link to keep it here. ' +
+    'Invited? Open your invitation again: it lists what you sent.',
   keepLink: 'Keep in “My links” in this browser',
   keepLinkHint: 'Names, sizes and dates, so that you can change it or take it back later. Not the link itself.',
   keptNow: 'This browser keeps it now. The link itself is shown only here.',
