@@ -30,7 +30,7 @@ const program = `
     sent.end(body);
     const reply = await new Promise((resolve, reject) => sent.once('response', resolve).once('error', reject));
     const type = reply.headers['content-type'] ?? '';
-    const told = type.endsWith('json') ? await json(reply) : await text(reply).then(() => ({}));
+    const told = type.endsWith('json') && method !== 'HEAD' ? await json(reply) : await text(reply).then(() => ({}));
     const { fileId, code, pins, apiKey } = told;
     const { location, 'upload-offset': offset } = reply.headers;
     return { status: reply.statusCode, fileId, code, pins, apiKey, location, offset };
