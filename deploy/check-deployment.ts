@@ -44,7 +44,8 @@ export async function doctor(options: DeployOptions, { env, print }: DoctorConte
     findings.push(...(await check));
   for (const finding of findings) for (const line of linesOf(finding)) print(line);
   const wrong = findings.filter(({ ok }) => ok === false).length;
-  print(wrong === 0 ? 'nothing is wrong' : `${wrong} of ${findings.length} checks failed`);
+  const fine = subject.url === undefined ? 'nothing is wrong in what was tried' : 'nothing is wrong';
+  print(wrong === 0 ? fine : `${wrong} of ${findings.length} checks failed`);
   return wrong === 0 ? 0 : 1;
 }
 

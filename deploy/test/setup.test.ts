@@ -92,6 +92,9 @@ describe.skipIf(!long)('setup with a bucket of R2 (long form)', () => {
     const again = await runAtTerminal(argv, { cwd: folder.dir, env, steps: [] });
     expect({ exit: again.exit, screen: again.screen }).toMatchObject({ exit: 0 });
     expect(await folder.read()).toBe(written);
+    const context = processWith(folder, env);
+    expect(await doctor(parseOptions('doctor', ['--config', folder.config], folder.dir), context)).toBe(0);
+    expect(context.lines.at(-1)).toBe('nothing is wrong in what was tried');
   });
 });
 
