@@ -51,3 +51,15 @@ test('a read whose connection the runtime has closed is sent again, and nothing 
   expect(seen).toEqual(['/ipfs/a', '/v1/account', '/v1/account', '/v1/other']);
   expect(connections()).toBe(3);
 });
+
+test('a read whose response has begun breaks off, and is not sent again', async () => {
+  const seen: string[] = [];
+  const { send } = await listening((asked, response) => {
+    seen.push(String(asked.url));
+    if (asked.url === '/ipfs/a') return void response.end('answered');
+    response.writeHead(200, { 'content-length': 1000 }).write('some', () => asked.socket.resetAndDestroy());
+  });
+  await expect(send('/v1/account')).rejects.toThrow('aborted');
+  expect(await send('/ipfs/a')).toBe('answered');
+  expect(seen).toEqual(['/ipfs/a', '/v1/account', '/ipfs/a']);
+});
