@@ -13,6 +13,7 @@ export {
   isBase64,
   isContentType,
   KeyId,
+  PageQuery,
   type Recoverable,
   Scope,
   fullScopes,

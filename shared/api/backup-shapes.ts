@@ -6,8 +6,8 @@
 import * as v from 'valibot';
 import { ApiKeyRecord } from './accounts-shapes.ts';
 import { EventAction } from './events-shapes.ts';
-import { AccountId, Base64, Bytes, Count, FileId, KeyId, ServiceId, ShareId, Time } from './fields.ts';
-import { ContentKind, DeletionReason, KeyFate, PageQuery, RemovedPin, StoredFile } from './files-shapes.ts';
+import { AccountId, Base64, Bytes, Count, FileId, KeyId, PageQuery, ServiceId, ShareId, Time } from './fields.ts';
+import { ContentKind, DeletionReason, KeyFate, RemovedPin, StoredFile } from './files-shapes.ts';
 import { Share } from './shares-shapes.ts';
 
 /** The name of the format of a page. One that older services could not restore gets another. */

@@ -1,7 +1,6 @@
 /** The wire shapes of events, which are also the audit log of an account. */
 import * as v from 'valibot';
-import { FileId, KeyId, ShareId, Timestamp } from './fields.ts';
-import { PageQuery } from './files-shapes.ts';
+import { FileId, KeyId, PageQuery, ShareId, Timestamp } from './fields.ts';
 
 /** Number of days for which an event is kept. */
 export const eventDays = 90;

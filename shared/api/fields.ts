@@ -157,3 +157,31 @@ export function flag(description: string) {
 export function cidParameter(description: string, pattern = '^baf(kr|yb)ei[a-h][a-z2-7]{50}[aeimquy4]$') {
   return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
 }
+
+/** Where the next page of a list begins. @param description of the parameter */
+export function cursorParameter(pattern: RegExp, description: string) {
+  const shape = v.pipe(
+    v.string(),
+    v.regex(pattern, 'cursor is not one that this service gave out'),
+    v.description(description),
+  );
+  return v.optional(shape);
+}
+
+/** A page of a list. */
+export const PageQuery = v.object({
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'),
+      v.transform(Number),
+      v.number(),
+      v.integer(),
+      v.minValue(1),
+      v.maxValue(100),
+      v.description('items on a page'),
+    ),
+    '50',
+  ),
+  cursor: cursorParameter(/^[1-9a-z][0-9a-z]{0,10}$/, 'from the previous page'),
+});

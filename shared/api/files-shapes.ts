@@ -7,6 +7,7 @@ import {
   Cid,
   cidParameter,
   ContentType,
+  cursorParameter,
   ExpiresAt,
   FileId,
   Filename,
@@ -14,6 +15,7 @@ import {
   KeyId,
   MediaType,
   NewContentType,
+  PageQuery,
   Recoverable,
   ServiceId,
   newShortText,
@@ -150,32 +152,6 @@ export const AnyCidParameter = cidParameter(
   'of sha2-256, raw or dag-pb: CIDv0, or CIDv1 in base16, base32, base36 or base58btc',
   '^(Qm[1-9A-HJ-NP-Za-km-z]{44}|[bBfkz][0-9A-Za-z]{48,72})$',
 );
-
-function cursorParameter(pattern: RegExp, description: string) {
-  const shape = v.pipe(
-    v.string(),
-    v.regex(pattern, 'cursor is not one that this service gave out'),
-    v.description(description),
-  );
-  return v.optional(shape);
-}
-
-export const PageQuery = v.object({
-  limit: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'),
-      v.transform(Number),
-      v.number(),
-      v.integer(),
-      v.minValue(1),
-      v.maxValue(100),
-      v.description('items on a page'),
-    ),
-    '50',
-  ),
-  cursor: cursorParameter(/^[1-9a-z][0-9a-z]{0,10}$/, 'from the previous page'),
-});
 
 /** A page of the list of files, with filters, all of which a file has to match. */
 export const ListQuery = v.object({

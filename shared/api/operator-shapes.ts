@@ -1,8 +1,7 @@
 /** The wire shapes of the operator's routes: accounts as a whole, and the denylist. */
 import * as v from 'valibot';
 import { Usage } from './accounts-shapes.ts';
-import { AccountId, Bytes, Cid, Count, Label, Timestamp } from './fields.ts';
-import { PageQuery } from './files-shapes.ts';
+import { AccountId, Bytes, Cid, Count, Label, PageQuery, Timestamp } from './fields.ts';
 
 const Origin = v.pipe(
   v.string(),

@@ -1,7 +1,7 @@
 /** The wire shapes of pins: where files are, for their owners and for the operator. */
 import * as v from 'valibot';
-import { AccountId, Cid, Count, FileId, ServiceId, Timestamp } from './fields.ts';
-import { ListQuery, StoredPin } from './files-shapes.ts';
+import { AccountId, Cid, Count, FileId, PageQuery, ServiceId, Timestamp } from './fields.ts';
+import { StoredPin } from './files-shapes.ts';
 
 /** The pins of a file after a verification. `done: false`: reading a large one continues. */
 export const Verification = v.object({ fileId: FileId, done: v.boolean(), pins: v.array(StoredPin) });
@@ -14,7 +14,7 @@ export type SurveyState = (typeof pinStates)[number];
 /** A page of the pins of all accounts. */
 export const PinsQuery = v.object({
   state: v.optional(v.pipe(v.picklist(pinStates), v.description('only pins in this state'))),
-  limit: ListQuery.entries.limit,
+  limit: PageQuery.entries.limit,
   cursor: v.optional(
     v.pipe(
       v.string(),

@@ -3,7 +3,7 @@ import type { ErrorHandler, Handler, MiddlewareHandler, NotFoundHandler } from '
 import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { servicesOf } from '../backends/configured.ts';
-import { tellRefusal } from '../objects/metrics/seen-refusals.ts';
+import { tellRefusal, uploadCountsMs } from '../objects/metrics/seen-refusals.ts';
 import { isHead, type App, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
 import { errorText, log } from '../log.ts';
@@ -79,11 +79,8 @@ export const onError: ErrorHandler<App> = (error, c) => {
   return response;
 };
 
-/**
- * Time for which the first service counts as one that takes no files after an upload, and interval
- * at which an isolate says so, in ms.
- */
-const refused = { countsMs: 600_000, everyMs: 10_000 };
+/** Interval at which an isolate says that the first service takes no uploads, in ms. */
+const refusedEveryMs = 10_000;
 let toldRefusedAt = 0;
 
 function isUpload({ req }: Ctx): boolean {
@@ -92,11 +89,11 @@ function isUpload({ req }: Ctx): boolean {
 
 /** Tells, after the response, that the first service, where uploads go, has refused one. */
 function tellRefused(c: Ctx, code: string): void {
-  if (Date.now() - toldRefusedAt < refused.everyMs) return;
+  if (Date.now() - toldRefusedAt < refusedEveryMs) return;
   toldRefusedAt = Date.now();
   const told = async (): Promise<void> => {
     const [first] = servicesOf(c.env);
-    if (first !== undefined) await tellRefusal(c.env, first.id, code, refused.countsMs);
+    if (first !== undefined) await tellRefusal(c.env, first.id, code, uploadCountsMs);
   };
   // Where the list of backends is what is wrong, there is no first one; health says so itself.
   c.executionCtx.waitUntil(told().catch((error: unknown) => log({ event: 'refusal.tell', error: errorText(error) })));

@@ -19,6 +19,8 @@ export function isRefusal(code: string | null): code is string {
  * tried again.
  */
 const countsMs = 2 * 3_600_000;
+/** The same where an upload was refused. */
+export const uploadCountsMs = 600_000;
 
 /**
  * Tells that a service has refused a file, with its code, or that it takes files again (null). It
