@@ -4,6 +4,7 @@
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
+import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
 import type { Bucket } from './bucket.ts';
 import { decodeIndex, encodeIndex, maxIndexBytes, type DataRange, type ObjectIndex } from './object-index.ts';
@@ -41,7 +42,7 @@ export function objectStore({ id, prefix, serviceId, bucket }: StoreOptions): Ob
     },
     putIndex: async (cid, file, replace, signal) =>
       await bucket.put(indexKey(cid), encodeIndex(file), !replace, signal),
-    index: (cid, signal) => readIndex(place, cid, signal),
+    index: (cid, signal, isCertain) => readIndex(place, cid, signal, isCertain),
     isComplete: (file, signal) => isComplete(place, file, signal),
     stat: (cid, signal) => stat(place, cid, signal),
     removeIndex: (cid, signal) => bucket.removeAll(indexKey(cid), signal),
@@ -82,10 +83,13 @@ function lost({ id }: Place, what: string): SealpinError {
   return new SealpinError('pinning_lost', `${id} has no ${what}`);
 }
 
-async function readIndex(place: Place, cid: string, signal: AbortSignal): Promise<ObjectIndex> {
+async function readIndex(place: Place, cid: string, signal: AbortSignal, isCertain = false): Promise<ObjectIndex> {
   const tooLarge = () => new SealpinError('content_mismatch', `the index of ${cid} is too large`);
-  const bytes = await readSmall(place, place.indexKey(cid), { bytes: maxIndexBytes, tooLarge }, signal);
+  const read = () => readSmall(place, place.indexKey(cid), { bytes: maxIndexBytes, tooLarge }, signal);
+  const bytes = await read();
   if (bytes === undefined) throw lost(place, `index of ${cid}`);
+  if (isCertain && !equalBytes(bytes, (await read()) ?? new Uint8Array()))
+    throw new SealpinError('pinning_unavailable', `${place.id} gives another index of ${cid} the second time`);
   return await decodeIndex(cid, bytes);
 }
 

@@ -22,9 +22,11 @@ export interface ObjectStore {
   putIndex(cid: string, file: StoredObjects, replace: boolean, signal: AbortSignal): Promise<boolean>;
   /**
    * The verified index of a file.
-   * @throws pinning_lost where there is none, content_mismatch where it is of something else
+   * @param isCertain whether it is read twice: which objects it names, its CID does not verify
+   * @throws pinning_lost where there is none, content_mismatch where it is of something else,
+   * pinning_unavailable where it reads otherwise the second time
    */
-  index(cid: string, signal: AbortSignal): Promise<ObjectIndex>;
+  index(cid: string, signal: AbortSignal, isCertain?: boolean): Promise<ObjectIndex>;
   /** Tells whether all objects that an index names are there, by their lengths. */
   isComplete(file: Pick<StoredObjects, 'id' | 'objects'>, signal: AbortSignal): Promise<boolean>;
   /**

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { cidOf } from '../../../shared/ipfs/index.ts';
-import { answersLate, doesAndRefuses } from '../../../testkit/object-stores/hostile-store.ts';
+import { answersLate, doesAndRefuses, flips } from '../../../testkit/object-stores/hostile-store.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, metricsToken } from '../../../testkit/service.ts';
 import { decodeIndex } from '../../backends/objects/object-index.ts';
@@ -220,6 +220,40 @@ describeStores('objects of nobody in S3', ['s3'], () => {
     expect((await objects()).length).toBe(named);
     expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${id}/content`)), bytes)).toBe(0);
     await owner.call.deleteFile({ fileId: id });
+    await expectEmpty();
+  });
+
+  it.each([
+    ['its row names them', ''],
+    ['its row names others', `UPDATE pin SET object = '${'0'.repeat(32)}'`],
+    ['its row is lost', 'DELETE FROM pin'],
+  ])('are not those of a file whose index reads wrong, at any byte, where %s', async (_, change) => {
+    const { owner, service } = store;
+    const hostile = present(store.hostile);
+    const { fileId, cid } = await owner.call.store('plain', randomBytes(1000));
+    const id = await objectIdOf(fileId);
+    const [pin, object] = [await pinObject(service, cid), shardObject(service, id.slice(0, 2))];
+    const first = shardObject(service, '00');
+    for (const each of [pin, object, first]) await each.stopAlarm();
+    if (change !== '') await pin.change(`${change} WHERE cid = '${cid}'`);
+    const files = ['service', `cid/${cid}`, `data/${id}/00000000`];
+    await store.age(`cid/${cid}`, 2 * day);
+    const bytes = (await store.read(`cid/${cid}`)).length;
+    for (let at = 0; at < bytes; at += 1) {
+      for (const [asked, due] of [
+        [object, `UPDATE object SET due = 0 WHERE id = '${id}'`],
+        [first, 'UPDATE object_sweep SET due = 0'],
+      ] as const) {
+        hostile.obey({ method: 'GET', key: /\/cid\/b/, nth: 1, fault: flips(at) });
+        await asked.change(due);
+        await asked.ring(1);
+      }
+      expect((await store.keys()).toSorted(), `byte ${at}`).toEqual(files.toSorted());
+    }
+    hostile.obey();
+    for (const key of files.slice(1)) await store.lose(key);
+    await object.change(`DELETE FROM object WHERE id = '${id}'`);
+    await owner.call.deleteFile({ fileId });
     await expectEmpty();
   });
 });

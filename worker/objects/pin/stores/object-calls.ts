@@ -275,9 +275,11 @@ export class ObjectCalls extends RpcTarget {
   async #tidy(id: string, service: string, cid: string): Promise<void> {
     const store = storeOf(this.#o.env, service);
     const signal = timeLimit(removeMs);
-    const index = await this.#o.pins.found(store, cid);
+    const index = await this.#o.pins.certain(store, cid);
     // Who has stored all in one request has numbered the objects from 0 on.
-    if (index?.id !== id || index.objects.every(({ n }, at) => n === at)) return;
+    if (typeof index === 'string' || index.id !== id || index.objects.every(({ n }, at) => n === at)) return;
+    // What names objects that are not there proves nothing about others.
+    if (!(await store.isComplete(index, signal))) return;
     const named = new Set(index.objects.map(({ n }) => n));
     const left: number[] = [];
     for (let after: string | undefined, isLast = false; !isLast;) {

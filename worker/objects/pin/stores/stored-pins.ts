@@ -93,8 +93,11 @@ export class StoredPins {
     if (row?.object === id) return 'holds';
     if (row?.object === null) return 'unsure';
     // A row may be lost, or not say yet what was written; who reads follows the index.
-    const index = await this.found(storeOf(this.#o.env, service), cid);
-    return index?.id === id ? 'unsure' : 'not';
+    const store = storeOf(this.#o.env, service);
+    const index = await this.certain(store, cid);
+    if (index === 'absent') return 'not';
+    const isOther = index !== 'unusable' && index.id !== id;
+    return isOther && (await store.isComplete(index, timeLimit(requestMs))) ? 'not' : 'unsure';
   }
 
   /** Returns those of some CIDs that no row needs at a store. */
@@ -113,8 +116,8 @@ export class StoredPins {
       if (this.unneeded(service, [cid]).length === 0) return { ok: true };
       return await answered({ event: 'object.stray', service }, async () => {
         const store = storeOf(env, service);
-        const id = (await this.found(store, cid))?.id;
-        if (id !== undefined && (await (await shard(id)).objects.has(id))) return { ok: true };
+        const index = await this.certain(store, cid);
+        if (typeof index === 'object' && (await (await shard(index.id)).objects.has(index.id))) return { ok: true };
         await store.removeIndex(cid, timeLimit(requestMs * 2));
         return { ok: true };
       });
@@ -144,7 +147,8 @@ export class StoredPins {
     const others = this.#elsewhere(row).filter(({ state }) => state !== 'unpinning');
     const isOfOther = (id?: string): boolean => others.some((each) => each.object === id);
     const isInDoubt = object === null || row.suspect === 1 || others.length > 0;
-    const named = isInDoubt ? (await this.found(store, cid))?.id : undefined;
+    const index = isInDoubt ? await this.certain(store, cid) : undefined;
+    const named = typeof index === 'object' ? index.id : undefined;
     // Before the index goes, which is the only other place that knows it.
     if (object === null) rows.change(row, { object: named ?? null });
     // Under another name, the same bucket keeps what that one has.
@@ -227,7 +231,10 @@ export class StoredPins {
     let { id } = file;
     let there: ObjectIndex | undefined;
     if (!(await store.putIndex(cid, file, false, signal))) {
-      const found = await this.found(store, cid);
+      const found = await store.index(cid, signal).catch((error: unknown) => {
+        if (isSealpinError(error, 'pinning_lost', 'content_mismatch')) return undefined;
+        throw error;
+      });
       there = found;
       this.#checkPlace(row, found?.id);
       const isGood = found !== undefined && row.suspect === 0 && (await store.isComplete(found, signal));
@@ -241,12 +248,13 @@ export class StoredPins {
       if (typeof other === 'string' && other !== id) await unwrap((await this.#o.shard(other)).objects.abandon(other));
   }
 
-  /** The index that a store has of a CID; undefined where there is none that can be used. */
-  async found(store: ObjectStore, cid: string): Promise<ObjectIndex | undefined> {
+  /** The index that a store has of a CID, where objects are removed for what it names. */
+  async certain(store: ObjectStore, cid: string): Promise<ObjectIndex | 'absent' | 'unusable'> {
     try {
-      return await store.index(cid, timeLimit(requestMs * 2));
+      return await store.index(cid, timeLimit(requestMs * 2), true);
     } catch (error) {
-      if (isSealpinError(error, 'pinning_lost', 'content_mismatch')) return undefined;
+      if (isSealpinError(error, 'pinning_lost')) return 'absent';
+      if (isSealpinError(error, 'content_mismatch')) return 'unusable';
       throw error;
     }
   }
