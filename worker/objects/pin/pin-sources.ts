@@ -1,12 +1,13 @@
 /** The services of the rows of a `Pin` object, as those that are asked for its blocks. */
 import { isSealpinError } from '../../../shared/errors.ts';
-import type { BlockSource } from '../../../shared/ipfs/index.ts';
+import { readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { serviceOf, servicesOf, sourceOf } from '../../backends/configured.ts';
 import { isReadable, type Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
+import { sourceError } from '../../backends/source-error.ts';
 import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-rows.ts';
-import type { WorkContext } from './pin-steps.ts';
+import { blockMs, limited, type WorkContext } from './pin-steps.ts';
 
 /** Sources that are asked for the blocks of CIDs. */
 export class PinSources {
@@ -44,6 +45,23 @@ export class PinSources {
       .toSorted((a, b) => a.suspect - b.suspect)
       .map((row) => row.service);
     return ids.map((id) => this.#watched(cid, sourceOf(env, id, cid, requestId ?? undefined)));
+  }
+
+  /**
+   * Reads the block of a row that is damaged, if one is, from the other services: what is left of
+   * the file at its own goes only then.
+   * @throws SourceError where none gives it
+   */
+  async readDamaged(row: PinRow, signal: AbortSignal): Promise<void> {
+    if (row.damaged === null) return;
+    const onMismatch = ({ id }: BlockSource): void => this.markSuspect(row.cid, id);
+    const options = { signal: limited(signal), limits: { idleMs: blockMs }, onMismatch };
+    try {
+      await readBlock(row.damaged, this.besides(row), options);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw sourceError(error);
+    }
   }
 
   /**

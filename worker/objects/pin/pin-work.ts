@@ -71,7 +71,10 @@ export class PinWork {
     if (row.state === 'unpinning') return void (await this.remove(row));
     if (row.wanted === 0 && this.#o.rows.pinning(row).length > 0) return await this.#leave(row);
     if (row.state === 'lost' && row.wanted === 1 && this.sources.besides(row).length > 0)
-      return await this.#attempt(row, signal, async () => void (await this.clear(row)));
+      return await this.#attempt(row, signal, async () => {
+        await this.sources.readDamaged(row, signal);
+        await this.clear(row);
+      });
     const isCheck = row.state === 'live' || row.state === 'lost';
     await this.#attempt(row, signal, () => (isCheck ? this.#check.next(row, signal) : this.#copy(row, signal)));
   }
@@ -126,9 +129,8 @@ export class PinWork {
       if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
       // The service keeps it instead of the one that is sent.
       const isDamaged = row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks';
-      if (isDamaged && (await this.clear(row))) {
+      if (isDamaged && (await this.clear(row)))
         return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
-      }
       if (backend.takes === 'objects') {
         const held = await backend.stat(cid, timeLimit(requestMs));
         const known = row?.object ?? null;
@@ -205,9 +207,8 @@ export class PinWork {
       await this.#removeOurs(row);
       await blocks?.discard?.(damaged, timeLimit(requestMs));
     }
-    const isCopied = this.sources.besides(row).length > 0;
-    const state = isCopied ? 'wanted' : 'lost';
-    rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : noCopyMs) });
+    const [state, waitMs] = this.sources.besides(row).length > 0 ? ['wanted' as const, 0] : ['lost' as const, noCopyMs];
+    rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + waitMs });
     return isDamaged;
   }
 
@@ -247,9 +248,8 @@ export class PinWork {
       const isCopying = row.state !== 'live' && row.state !== 'lost';
       if (isCopying && !(error instanceof SourceError) && isRefusal(failure.reason))
         this.#o.refused(service, failure.reason);
-      if (error instanceof SourceError || !isServiceFault(error)) {
+      if (error instanceof SourceError || !isServiceFault(error))
         return rows.change(row, isCopying ? { state: 'failed', ...failure } : failure);
-      }
       breakers.failed(service, now(), error.retryAfterSeconds);
       rows.change(row, { ...failure, due: Math.max(due, breakers.openUntil(service)) });
     }

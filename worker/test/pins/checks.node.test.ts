@@ -112,6 +112,18 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await expect.poll(async () => (await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
   });
 
+  test('what is left of a damaged file stays pinned where the other backend gives a wrong block, too', async () => {
+    const file = await storeAtBoth(world, bytes);
+    for (const backend of [world.a, world.b]) expect(await corrupt(backend, leaf)).toBe(1);
+    const object = await pinObject(world.service, file.cid);
+    // The other one looks like a good copy until it is asked for the block.
+    await object.change(`UPDATE pin SET due = ${Date.now() + 52 * weekMs} WHERE cid = '${file.cid}' AND service = 'a'`);
+    await ring(world, file, 2 * weekMs);
+    for (let round = 0; round < 3; round += 1) await ring(world, file, hourMs);
+    expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
+    for (const backend of [world.a, world.b]) expect((await names(backend))[file.cid]).toBe('sealpin:us');
+  });
+
   test('a CAR has the right bytes of a leaf that one backend has damaged', async () => {
     const file = await storeAtBoth(world, bytes);
     expect(await corrupt(world.a, leaf)).toBe(1);
