@@ -124,10 +124,10 @@ export class Behaviour {
 }
 
 /** Reads a whole body. */
-export async function bytesOf(body: ReadableStream<Uint8Array> | Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+export async function bytesOf(body: AsyncIterable<Uint8Array> | Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   if (body instanceof Uint8Array) return body.slice();
   const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk.slice());
+  for await (const chunk of body) chunks.push(new Uint8Array(chunk));
   return new Uint8Array(Buffer.concat(chunks));
 }
 

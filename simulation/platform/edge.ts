@@ -1,17 +1,7 @@
 /** Requests of clients to the Worker: they travel, their lines break, and who serves them dies. */
 import { newOwner, type Owner, type Scheduler } from '../host/scheduler.ts';
-
-/** A request of a client. `cutAt`: bytes of the body after which its line breaks. */
-export type Sent = {
-  method: string;
-  path: string;
-  headers?: Record<string, string>;
-  body?: Uint8Array | undefined;
-  cutAt?: number | undefined;
-};
-
-/** Response as a client gets it. `isWhole`: whether the body came to its end. */
-export type Answer = { status: number; headers: Headers; bytes: Uint8Array; isWhole: boolean };
+import type { Answer, Arrivals, Sent } from './line.ts';
+import type { SimulatedFront } from './simulated-front.ts';
 
 /** The line broke before there was an answer. */
 export class Broken extends Error {}
@@ -24,7 +14,8 @@ const travelMs = { from: 1, to: 120 };
 /** Time for which a Worker may go on without its client, in ms. */
 const graceMs = 30_000;
 
-export type EdgeOptions = { scheduler: Scheduler; worker: Worker; env: object };
+/** `front`: the process before the Worker, where there is one. */
+export type EdgeOptions = { scheduler: Scheduler; worker: Worker; env: object; front: SimulatedFront | undefined };
 
 /** The place where requests arrive. */
 export class Edge {
@@ -57,7 +48,9 @@ export class Edge {
     const random = scheduler.random(client.name);
     const owner = newOwner(`request ${(this.#count += 1)} of ${client.name}`);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    let handed: ReturnType<SimulatedFront['take']>;
     const broken = (): void => {
+      handed?.leave();
       scheduler.later(graceMs, 'grace', () => scheduler.kill(owner), newOwner('edge'));
       scheduler.later(random.spread(travelMs.from, travelMs.to), 'line broke', () => reject(new Broken()), client);
     };
@@ -66,36 +59,44 @@ export class Edge {
     const serve = async (): Promise<void> => {
       const waiting: Promise<unknown>[] = [];
       const context = { waitUntil: (work: Promise<unknown>) => void waiting.push(work), passThroughOnException() {} };
-      const response = await this.#o.worker.fetch(this.#request(sent, broken), this.#o.env, context);
-      const body = await read(response);
-      scheduler.later(
-        travel(),
-        `${owner.name} answers ${response.status}`,
-        () => resolve({ status: response.status, headers: response.headers, ...body }),
-        client,
-      );
+      const ask = async (request: Request): Promise<Answer> => {
+        const response = await this.#o.worker.fetch(request, this.#o.env, context);
+        return { status: response.status, headers: response.headers, ...(await read(response)) };
+      };
+      const asked = (headers = {}): Request => this.#request({ ...sent, headers: { ...sent.headers, ...headers } });
+      const next = this.#arrivals(sent, broken);
+      handed = this.#o.front?.take(sent, { asked, next, worker: owner, broken });
+      const answer = await (handed?.answer(ask) ?? ask(this.#request(sent, next)));
+      if (handed?.owner.isDead !== true)
+        scheduler.later(travel(), `${owner.name} answers ${answer.status}`, () => resolve(answer), client);
       await Promise.race([Promise.allSettled(waiting), scheduler.sleep(graceMs)]);
       this.#running.delete(owner);
-      scheduler.kill(owner);
+      for (const each of [owner, handed?.owner]) if (each !== undefined) scheduler.kill(each);
     };
     scheduler.later(travel(), `${sent.method} ${sent.path}`, () => void serve(), owner);
     return await promise;
   }
 
-  #request({ method, path, headers = {}, body, cutAt }: Sent, broken: () => void): Request {
-    const { scheduler } = this.#o;
+  /** A request as the Worker gets it. @param next the next bytes of its body */
+  #request({ method, path, headers, body }: Sent, next?: Arrivals): Request {
     const all = { 'CF-Connecting-IP': '192.0.2.1', ...headers };
     if (body === undefined) return new Request(`${origin}${path}`, { method, headers: all });
+    const init = { method, headers: { 'Content-Length': String(body.length), ...all }, duplex: 'half' };
+    return new Request(`${origin}${path}`, next === undefined ? init : { ...init, body: arriving(next) });
+  }
+
+  /** The bytes of a body as they arrive, until its line breaks. */
+  #arrivals({ body, cutAt }: Sent, broken: () => void): Arrivals | undefined {
+    if (body === undefined) return undefined;
+    const { scheduler } = this.#o;
     const pieces = inPieces(body.subarray(0, cutAt ?? body.length), 1 + scheduler.random('edge').below(3));
-    const stream = arriving(async () => {
+    return async () => {
       await scheduler.sleep(scheduler.random('edge').spread(0.2, 30), 'bytes arrive');
       const piece = pieces.shift();
       if (piece !== undefined || cutAt === undefined) return piece;
       broken();
       throw new TypeError('Network connection lost.');
-    });
-    const init = { method, headers: { 'Content-Length': String(body.length), ...all }, body: stream, duplex: 'half' };
-    return new Request(`${origin}${path}`, init);
+    };
   }
 }
 
@@ -116,7 +117,7 @@ async function read(response: Response): Promise<Pick<Answer, 'bytes' | 'isWhole
 }
 
 /** A body whose reader can wait for some bytes, as in workerd. */
-function arriving(next: () => Promise<Uint8Array | undefined>): ReadableStream<Uint8Array> {
+function arriving(next: Arrivals): ReadableStream<Uint8Array> {
   const stream = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {

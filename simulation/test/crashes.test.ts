@@ -9,7 +9,9 @@ let code: Code;
 beforeAll(async () => void (code = await loadCode()));
 
 /** A few of everything that objects do, in 2,000 tasks. */
-const plan = planFrom('crashed-anywhere.json');
+const ordinary = planFrom('crashed-anywhere.json');
+/** The same of bytes that go past the Worker, in 800 tasks. */
+const handedOver = planFrom('handed-over.json');
 
 /** What ends once so many tasks have run, or commits were made. */
 const crashes: Record<string, (after: number) => Fault> = {
@@ -22,12 +24,14 @@ const crashes: Record<string, (after: number) => Fault> = {
     afterCommits: after,
   }),
   'the end of an object after a commit': (after) => ({ kind: 'crash at a commit', isKept: true, afterCommits: after }),
+  'the end of the process in front': (after) => ({ kind: 'front ends', afterTasks: after }),
 };
 
 /** The place that the short form tries; the long form tries all. */
 const shortPlace = 40;
 
 test.for(Object.entries(crashes))('nothing is violated by %s, wherever it comes', async ([, fault]) => {
+  const plan = fault(0).kind === 'front ends' ? handedOver : ordinary;
   const [burst, ...others] = plan.bursts;
   for (let after = long ? 1 : shortPlace, hasStruck = true; hasStruck; after += 1) {
     const steps = [{ id: 100, atMs: 0, fails: fault(after) }, ...(burst?.steps ?? [])];

@@ -1,5 +1,6 @@
 /** Clients that try again by the published rules, and tell what they saw. */
-import { Broken, type Answer, type Sent } from '../platform/edge.ts';
+import { Broken } from '../platform/edge.ts';
+import type { Answer, Sent } from '../platform/line.ts';
 import { Violation, type Outcome } from './model.ts';
 import type { SimulatedService } from './simulated-service.ts';
 

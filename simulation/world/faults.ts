@@ -50,6 +50,8 @@ export class Faults {
         return this.#arm(fault.afterTasks, name, () => service.cutPower());
       case 'isolate ends':
         return this.#arm(fault.afterTasks, name, () => service.edge.crash());
+      case 'front ends':
+        return this.#arm(fault.afterTasks, name, () => service.front?.end());
       case 'lines break':
         return this.#arm(fault.afterTasks, name, () => service.edge.disconnect());
       case 'object crashes':

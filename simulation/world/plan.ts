@@ -47,7 +47,7 @@ export type Fault =
   | { kind: 'collect'; backend: string }
   | { kind: 'calls fail'; share: number; forMs: number }
   | { kind: 'kv fails'; forMs: number }
-  | { kind: 'power cut' | 'isolate ends' | 'lines break'; afterTasks: number }
+  | { kind: 'power cut' | 'isolate ends' | 'front ends' | 'lines break'; afterTasks: number }
   | { kind: 'object crashes'; nth: number; afterTasks: number }
   | { kind: 'crash at a commit'; isKept: boolean; afterCommits: number };
 
@@ -57,7 +57,15 @@ export type Step = { id: number; atMs: number } & ({ does: Action; by: number; w
 /** Some steps close to each other, after which everything comes to rest and is checked. */
 export type Burst = { atMs: number; steps: Step[] };
 
-export type Plan = { seed: string; topology: Topology; quotas: (number | null)[]; bursts: Burst[]; endMs: number };
+/** A plan. `hasFront`: bytes of plain files go past the Worker, at the first backend. */
+export type Plan = {
+  seed: string;
+  topology: Topology;
+  hasFront?: boolean;
+  quotas: (number | null)[];
+  bursts: Burst[];
+  endMs: number;
+};
 
 /** Contents that files have: few, so that the same bytes are stored again and again. */
 export const contents = 10;

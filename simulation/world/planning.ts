@@ -20,12 +20,15 @@ export function planOf(seed: string, years: number): Plan {
   const random = new Random(`plan ${seed}`);
   const topology = random.pick(topologies);
   const count = Math.round(bursts.least + years * bursts.ofYear);
-  const builder = new Builder(random, topology);
+  // Of its own, so that the rest of the plan is the same.
+  const front = new Random(`front ${seed}`);
+  const hasFront = topology.kinds[0] === 'kubo' && front.chance(0.5);
+  const builder = new Builder(random, topology, hasFront ? front : undefined);
   const all = Array.from({ length: count }, (_, i) =>
     builder.burst(Math.round(((i + random.next() * 0.5) * years * yearMs) / count)),
   );
   const quotas = Array.from({ length: accounts }, () => (random.chance(0.5) ? random.spread(2_000, 3_000_000) : null));
-  return { seed, topology, quotas, bursts: all, endMs: years * yearMs };
+  return { seed, topology, hasFront, quotas, bursts: all, endMs: years * yearMs };
 }
 
 /** Weights of the actions in an even mix. */
@@ -68,6 +71,7 @@ type Mix = Map<Action['kind'], number>;
 class Builder {
   readonly #random: Random;
   readonly #backends: [string, ...string[]];
+  readonly #front: Random | undefined;
   #files: number[] = [];
   #shares: number[] = [];
   #keys: number[] = [];
@@ -77,8 +81,9 @@ class Builder {
   readonly #owners = new Map<number, number>();
   #id = 0;
 
-  constructor(random: Random, topology: Topology) {
+  constructor(random: Random, topology: Topology, front: Random | undefined) {
     this.#random = random;
+    this.#front = front;
     this.#backends = topology.kinds.map((_, i) => `b${i}`) as [string, ...string[]];
   }
 
@@ -294,6 +299,7 @@ class Builder {
     const afterTasks = random.below(60);
     if (dice < 0.65) return { kind: 'object crashes', nth: random.below(50), afterTasks };
     if (dice < 0.85) return { kind: 'crash at a commit', isKept: random.chance(0.5), afterCommits: random.below(12) };
-    return { kind: random.pick(['power cut', 'isolate ends', 'lines break']), afterTasks };
+    const kind = random.pick(['power cut', 'isolate ends', 'lines break'] as const);
+    return { kind: this.#front?.chance(0.5) === true ? 'front ends' : kind, afterTasks };
   }
 }

@@ -46,7 +46,8 @@ export async function simulate(scheduler: Scheduler, network: Network, plan: Pla
   const found = Promise.withResolvers<never>();
   const violated = (what: string): void => found.reject(new Violation(what));
   const coverage = limits.isCovered ? new Coverage() : undefined;
-  const service = new SimulatedService({ scheduler, topology: plan.topology, violated, coverage });
+  const { topology, hasFront = false } = plan;
+  const service = new SimulatedService({ scheduler, topology, hasFront, violated, coverage });
   network.fetch = (input, init) => service.fetch(input, init);
   const world: ActingWorld = {
     service,

@@ -6,6 +6,7 @@ import type { Coverage } from './coverage.ts';
 import type { Topology } from './plan.ts';
 import { SimulatedBucket } from '../platform/simulated-bucket.ts';
 import { Edge, type Worker } from '../platform/edge.ts';
+import { SimulatedFront } from '../platform/simulated-front.ts';
 import { SimulatedKubo } from '../platform/simulated-kubo.ts';
 import { SimulatedS3 } from '../platform/simulated-s3.ts';
 import { Kv } from '../platform/kv.ts';
@@ -22,6 +23,7 @@ export type Violated = (what: string) => void;
 export type ServiceOptions = {
   scheduler: Scheduler;
   topology: Topology;
+  hasFront: boolean;
   violated: Violated;
   coverage: Coverage | undefined;
 };
@@ -35,6 +37,8 @@ export class SimulatedService {
   readonly metrics: Namespace;
   readonly kv: Kv;
   readonly edge: Edge;
+  /** The process in front, where the first backend is a node in it. */
+  readonly front: SimulatedFront | undefined;
   /** The backends by their IDs. */
   readonly kubos = new Map<string, SimulatedKubo>();
   readonly buckets = new Map<string, SimulatedBucket>();
@@ -42,7 +46,7 @@ export class SimulatedService {
   failingCalls = 0;
   readonly #violated: Violated;
 
-  constructor({ scheduler, topology, violated, coverage }: ServiceOptions) {
+  constructor({ scheduler, topology, hasFront, violated, coverage }: ServiceOptions) {
     this.scheduler = scheduler;
     this.topology = topology;
     this.#violated = violated;
@@ -72,7 +76,10 @@ export class SimulatedService {
     this.pins = namespace('PIN', Pin);
     this.shares = namespace('SHARE', Share);
     this.metrics = namespace('METRICS', Metrics);
-    this.edge = new Edge({ scheduler, worker: worker as unknown as Worker, env });
+    const node = this.kubos.get('b0');
+    this.front = hasFront && node ? new SimulatedFront({ scheduler, node }) : undefined;
+    env['HANDOVERS'] = this.front?.handovers;
+    this.edge = new Edge({ scheduler, worker: worker as unknown as Worker, env, front: this.front });
   }
 
   /** The `fetch` of the product. */
@@ -97,6 +104,7 @@ export class SimulatedService {
 
   /** Ends everything at once, as a power cut does. */
   cutPower(): void {
+    this.front?.end();
     this.edge.crash();
     for (const object of this.objects) object.crash();
   }
