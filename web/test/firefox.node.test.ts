@@ -41,7 +41,7 @@ withBrowser('Firefox', () => {
     [sender, firefox] = await Promise.all([Sender.start(), launchFirefox({ keepsRequests: true })]);
     if (long) large = await sender.store({ name: 'film.mkv', bytes });
   });
-  afterAll(() => Promise.all([sender.close(), firefox.close()]));
+  afterAll(() => firefox.close());
 
   async function open(address: string, without: readonly Ability[] = [], browser = firefox): Promise<Visit> {
     const visit = await Visit.open(browser, address, without);

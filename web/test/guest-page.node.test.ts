@@ -26,7 +26,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   async function invited(days = 90, limits = {}): Promise<{ host: Connection; link: string; id: string }> {
     const { apiKey } = await receiver.service.account();
@@ -237,7 +236,7 @@ for (const name of long ? (['Firefox', 'WebKitGTK'] as const) : []) {
     beforeAll(async () => {
       [sender, browser] = await Promise.all([Sender.start(), launch[name]()]);
     });
-    afterAll(() => Promise.all([sender.close(), browser.close()]));
+    afterAll(() => browser.close());
 
     test(`${name}: a guest sends, sees and takes back, and a full or ended invitation says so`, async () => {
       const { link, key } = await sender.connection.invitation.create({ label: 'Ann', limits: { bytes: 5000 } });

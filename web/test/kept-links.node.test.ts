@@ -2,7 +2,7 @@
  * Links that a browser keeps: only where it is told to, never the link itself, and until it is told
  * to forget.
  */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, receive } from '../../client/index.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
@@ -35,7 +35,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   async function open(address: string, o: OpenOptions = {}): Promise<Watched> {
     const watched = await receiver.open(address, o);

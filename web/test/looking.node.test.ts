@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, handOver, receive } from '../../client/index.ts';
 import { parseInboxLink } from '../../client/inboxes.ts';
@@ -23,7 +23,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   /** Opens a page; whatever it complained about fails the test. */
   async function open(address: string, o: OpenOptions = {}): Promise<Watched> {

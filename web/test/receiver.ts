@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { launchChromium } from '../../testkit/browsers/chromium.ts';
-import { startService, type Service, type ServiceOptions } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { takeAway, type Ability } from './in-page.ts';
 import { Sender } from './sender.ts';
 
@@ -17,7 +17,9 @@ export type Watched = {
   close(): Promise<void>;
 };
 
-/** A service, an account there, and a browser. */
+let shared: Promise<Browser> | undefined;
+
+/** A service, an account there, and a browser, which all files of a process share. */
 export class Receiver extends Sender {
   readonly browser: Browser;
 
@@ -26,14 +28,9 @@ export class Receiver extends Sender {
     this.browser = browser;
   }
 
-  static override async start(options: ServiceOptions = {}): Promise<Receiver> {
-    const [service, browser] = await Promise.all([startService(options), launchChromium()]);
+  static override async start(): Promise<Receiver> {
+    const [service, browser] = await Promise.all([sharedService(), (shared ??= launchChromium())]);
     return new Receiver(service, (await service.account()).apiKey, browser);
-  }
-
-  override async close(): Promise<void> {
-    await this.browser.close();
-    await super.close();
   }
 
   /** Opens an address in a browser context of its own, which starts with no storage. */

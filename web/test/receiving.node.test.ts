@@ -1,5 +1,5 @@
 /** Tests of what the pages receive, in Chromium, from the real service. */
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { generateKeys } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
@@ -18,7 +18,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   /** Opens an address; whatever the page complained about fails the test. */
   async function open(address: string, o: OpenOptions = noPicker): Promise<Watched> {

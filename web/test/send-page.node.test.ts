@@ -1,5 +1,5 @@
 /** The pages that send, in Chromium, to the real service. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, receive } from '../../client/index.ts';
 import { parseRecipients } from '../../shared/crypto/index.ts';
@@ -21,7 +21,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   /** Opens a page; whatever it complained about fails the test. */
   async function open(address: string, o: OpenOptions = {}): Promise<Watched> {

@@ -9,7 +9,7 @@ import {
   passwordRecipient,
 } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel, type ParcelFile } from '../../shared/link/index.ts';
-import { startService, type Service, type ServiceOptions } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 
 /** File that a test sends: bytes under a name. */
 export type Sent = { name: string; bytes: Uint8Array<ArrayBuffer> };
@@ -20,7 +20,7 @@ export type ShareOptions = { password?: string; keys?: string; opens?: number; n
 /** Cheap, because no test of a page is about the cost of a password. */
 const kdf = { name: 'scrypt', logN: 10 } as const;
 
-/** A service, and an account there that sends. */
+/** The service that all files of a process share, and an account there that sends. */
 export class Sender {
   readonly service: Service;
   readonly apiKey: string;
@@ -34,13 +34,9 @@ export class Sender {
     this.root = `${service.url}/`;
   }
 
-  static async start(options: ServiceOptions = {}): Promise<Sender> {
-    const service = await startService(options);
+  static async start(): Promise<Sender> {
+    const service = await sharedService();
     return new Sender(service, (await service.account()).apiKey);
-  }
-
-  close(): Promise<void> {
-    return this.service.close();
   }
 
   /** Stores bytes as a payload without a header, as a sender of files does. */

@@ -71,10 +71,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     ({ page, close } = await receiver.open(receiver.root, { bypassCSP: true }));
     await page.evaluate(play);
   });
-  afterAll(async () => {
-    await close();
-    await receiver.close();
-  });
+  afterAll(() => close());
 
   const size = 100_000;
   const offer = (id: string, answers: Answer[]): Promise<boolean> =>

@@ -1,5 +1,5 @@
 /** What the page says of a signature: six words, or the name that its reader gave to them. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { deliver, parseInboxLink } from '../../client/inboxes.ts';
 import { connect, generateKeys } from '../../client/index.ts';
 import { shareParcel } from '../../client/sharing.ts';
@@ -18,7 +18,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   const signer = parcelSigner(new Uint8Array(32).fill(3));
   const other = parcelSigner(new Uint8Array(32).fill(4));

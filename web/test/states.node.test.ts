@@ -2,7 +2,7 @@
  * Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and
  * without a trace of what was read.
  */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { To } from '../../client/index.ts';
 import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -22,7 +22,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   test.each(long ? (['light', 'dark'] as const) : (['dark'] as const))(
     'axe finds nothing in any state, %s',

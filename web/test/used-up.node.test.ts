@@ -2,10 +2,10 @@
  * Tests of what uses something up: that opening does, that nothing else does, and that nobody loses
  * unwarned what was opened once.
  */
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Dialog, Page } from 'playwright-core';
 import { generateKeys } from '../../client/index.ts';
-import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
+import { documents } from '../../cli/local/code/web-bundle.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions } from './receiver.ts';
 import { Sender, type ShareOptions } from './sender.ts';
@@ -26,11 +26,10 @@ async function opensLeft({ root }: { root: string }, link: string): Promise<numb
 
 test('no request uses a share up but the one that opens it', async () => {
   const sender = await Sender.start();
-  onTestFinished(() => sender.close());
   const link = await sender.share(files, { opens: 3 });
   const fragment = itemOf(link.split('#'), 1);
   const api = `v1/shares/${fragment.slice(1, 23)}`;
-  const paths = (await bundleWeb()).documents.flatMap((each) => [...each.paths]);
+  const paths = documents.flatMap((each) => [...each.paths]);
   const addresses = [...paths, ...paths.map((path) => `${path}%23${fragment}`), api, `${api}/open`];
   const open = (method: string, path: string): boolean => method === 'POST' && path === `${api}/open`;
   for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'])
@@ -59,12 +58,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   async function visit(address: string, o: OpenOptions = { without: ['picker'] }): Promise<Page> {
-    const { page, close } = await receiver.open(`${receiver.root}v1/health`, o);
+    const { page, close } = await receiver.open(address, o);
     onTestFinished(close);
-    await page.goto(address);
     return page;
   }
 
@@ -147,7 +144,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     test.each(Object.entries(lost))('%s would be lost, however the page is left', async (_, state) => {
       const address = async ({ keys: sealed, ...o }: ShareOptions): Promise<string> =>
         receiver.share(files, { opens: 1, ...o, ...(sealed === undefined ? {} : { keys: (await keys).publicKey }) });
-      const page = await visit(state.share === undefined ? `${receiver.root}send` : await address(state.share));
+      // There is a page to go back to.
+      const page = await visit(`${receiver.root}v1/health`);
+      await page.goto(state.share === undefined ? `${receiver.root}send` : await address(state.share));
       await state.reach(page);
       await shows(page, state.shown);
       expect(await page.locator(`#${state.shown}`).innerText()).toMatch(state.says ?? /./);

@@ -20,7 +20,7 @@ withBrowser('WebKitGTK', () => {
   beforeAll(async () => {
     if (long) [sender, webkit] = await Promise.all([Sender.start(), launchWebKit()]);
   });
-  afterAll(() => Promise.all([sender?.close(), webkit?.close()]));
+  afterAll(() => webkit?.close());
 
   const isShown = (page: Awaited<ReturnType<WebKit['open']>>, state: string) =>
     expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`)).toBe(false);

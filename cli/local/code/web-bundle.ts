@@ -20,7 +20,7 @@ export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
  * The documents: where they are served, the files of their states, and their script; all paths are
  * relative to the service's root.
  */
-const documents = [
+export const documents = [
   { paths: ['open', 's', 'b'], states: ['receive', 'opened'], script: 'web/receive-page.js' },
   {
     paths: ['', 'send'],

@@ -5,7 +5,7 @@
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { long } from '../../../testkit/long-run.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { Receiver, violations } from '../receiver.ts';
@@ -28,7 +28,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   beforeAll(async () => {
     receiver = await Receiver.start();
   });
-  afterAll(() => receiver.close());
 
   describe.runIf(long || folder !== undefined).each(looks)(
     '$locale, $colorScheme, forced colours: $forcedColors',
