@@ -3,7 +3,7 @@ import { chromium, type Browser, type BrowserContext, type LaunchOptions } from 
 import { installed, pathOf } from '../programs/programs.ts';
 import { long } from '../long-run.ts';
 
-const launchOptions: LaunchOptions = {
+const launchOptions = {
   // In another locale it has no way to write a name that is not ASCII, and calls the file
   // "download".
   env: { ...process.env, LC_ALL: 'C.UTF-8' },
@@ -17,18 +17,24 @@ const launchOptions: LaunchOptions = {
     '--disable-component-update',
     '--disable-sync',
   ],
-};
+} satisfies LaunchOptions;
 
 /**
  * Starts Chromium without traffic of its own. Its contexts are private ones, whose files it keeps
  * in memory.
- * @param o.isWhole with all that a person sees around a page, which costs three times the CPU for
- * each page. Otherwise, and where it is installed, Debian's `chromium-headless-shell` runs, which
- * is built from the same source and has the same engine
+ * @param o.isWhole with all that a person sees around a page and as many processes as it wants,
+ * which costs more than three times the CPU for each page. Otherwise, and where it is installed,
+ * Debian's `chromium-headless-shell` runs, which is built from the same source and has the same
+ * engine
  */
 export function launchChromium({ isWhole = long }: { isWhole?: boolean } = {}): Promise<Browser> {
-  const shell = isWhole ? undefined : pathOf('chromium-headless-shell');
-  return chromium.launch({ ...launchOptions, executablePath: shell ?? installed('chromium') });
+  if (isWhole) return chromium.launch({ ...launchOptions, executablePath: installed('chromium') });
+  return chromium.launch({
+    ...launchOptions,
+    executablePath: pathOf('chromium-headless-shell') ?? installed('chromium'),
+    // Otherwise a page gets up to three processes one after another, and one more is kept ready.
+    args: [...launchOptions.args, '--renderer-process-limit=1'],
+  });
 }
 
 /**
