@@ -4,8 +4,7 @@ import { defineConfig } from 'vitest/config';
 import { webModule, webModuleText } from './cli/local/code/web-bundle.ts';
 import { closingLines } from './testkit/closing-lines.ts';
 import { hasVersitygw } from './testkit/object-stores/versitygw.ts';
-
-let webText: Promise<string> | undefined;
+import { bundledOnce } from './testkit/run-cache.ts';
 
 /**
  * Lets Vite find the pages, as esbuild does when it bundles the Worker: some tests import its table
@@ -14,7 +13,7 @@ let webText: Promise<string> | undefined;
 const webPlugin = {
   name: webModule,
   resolveId: (id: string) => (id === webModule ? `\0${id}` : undefined),
-  load: async (id: string) => (id === `\0${webModule}` ? await (webText ??= webModuleText()) : undefined),
+  load: async (id: string) => (id === `\0${webModule}` ? await bundledOnce(webModule, webModuleText) : undefined),
 };
 
 const long = process.env['SEALPIN_LONG'] === '1';
