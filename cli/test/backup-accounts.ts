@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import { connect, type Connection } from '../../client/index.ts';
 import { type Overrides, type Ran, run, temporaryDirectory } from './environment.ts';
-import type { Local } from './local.ts';
+import type { User } from './local.ts';
 
 export const password = 'violet-anchor-tundra-mosaic';
 
@@ -19,11 +19,7 @@ export async function accountAt(url: string, create: () => Promise<{ apiKey: str
 }
 
 /** An account at the local service, by its operator. */
-export const accountIn = (local: Local): Promise<Account> =>
-  accountAt(local.url, async () => {
-    const made = await run(['account', 'create', 'test', '--json', '--data-dir', local.dataDir], '/');
-    return JSON.parse(made.stdout) as { apiKey: string };
-  });
+export const accountIn = ({ url, newAccount }: User): Promise<Account> => accountAt(url, newAccount);
 
 export const sealpin = (
   { url, apiKey, home }: Account,

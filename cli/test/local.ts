@@ -1,8 +1,10 @@
-/** The real local service, one for a test file. */
+/** The real local service, one for a test file or one for all files of a process. */
 import { afterAll, beforeAll } from 'vitest';
 import { connect } from '../../client/index.ts';
 import { parseRecipients } from '../../shared/crypto/index.ts';
-import { first } from '../../testkit/present.ts';
+import { first, present } from '../../testkit/present.ts';
+import { directoryOfRun } from '../../testkit/run-cache.ts';
+import { run } from './environment.ts';
 import { remove, startHere } from './local/harness.ts';
 import type { RunningHere } from './local/harness.ts';
 
@@ -28,6 +30,35 @@ export function localService(): Local {
   });
   afterAll(() => remove(running));
   return local;
+}
+
+/** A user of a service of others: `dataDir` is the user's alone, and knows the service by a profile. */
+export type User = Local & { /** Another account of the service. */ newAccount(): Promise<{ apiKey: string }> };
+
+let shared: Promise<RunningHere> | undefined;
+
+/**
+ * As `localService`, but all files of a process share the service, and it ends with the process. A
+ * file has an account there, and no more: it may look at nothing else.
+ */
+export function sharedLocalService(): User {
+  const newAccount = async (): Promise<{ apiKey: string }> => {
+    // Vitest ends its processes by this signal, and workerd ends by the event 'exit', which Node
+    // would not send for it.
+    if (shared === undefined) process.once('SIGTERM', () => process.exit());
+    shared ??= directoryOfRun().then((dataDir) => startHere({ dataDir }));
+    const { dataDir } = await shared;
+    const { stdout } = await run(['account', 'create', 'test', '--json', '--data-dir', dataDir], '/');
+    return JSON.parse(stdout) as { apiKey: string };
+  };
+  const user: User = { dataDir: '', url: '', apiKey: '', newAccount };
+  beforeAll(async () => {
+    const { apiKey } = await newAccount();
+    const [{ url }, dataDir] = [await present(shared), await directoryOfRun()];
+    await run(['login', url, '--data-dir', dataDir], '/', { stdin: `${apiKey}\n` });
+    Object.assign(user, { dataDir, url, apiKey });
+  });
+  return user;
 }
 
 /** Makes an inbox as earlier versions could: sealed to the key of the account. @returns its link */

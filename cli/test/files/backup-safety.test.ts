@@ -7,11 +7,11 @@ import { directoryOfRun } from '../../../testkit/run-cache.ts';
 import { type Service, startService } from '../../../testkit/service.ts';
 import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '../backup-accounts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
 import { flip, itemOf } from '../../../testkit/present.ts';
 
-const local = localService();
+const local = sharedLocalService();
 let other: Service;
 beforeAll(async () => {
   other = await startService();

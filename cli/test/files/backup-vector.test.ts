@@ -6,9 +6,9 @@ import { backupVector as vector, changedFolder, writeFiles } from '../../../test
 import { long } from '../../../testkit/long-run.ts';
 import { accountIn, password, sealpin } from '../backup-accounts.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 /** Restores a folder into a new account. @returns what it has of the files that open, in hex */

@@ -14,11 +14,11 @@ import { type Service, startService } from '../../../testkit/service.ts';
 import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '../backup-accounts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { everyFile } from '../local/harness.ts';
-import { entry, localService } from '../local.ts';
+import { entry, sharedLocalService } from '../local.ts';
 import { flip, present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 
-const local = localService();
+const local = sharedLocalService();
 /** More than one block, and more than one request to the other service. */
 const noise = Buffer.from(Uint8Array.from({ length: 1_300_000 }, (_, index) => index * 31 + (index >> 8) * 7));
 

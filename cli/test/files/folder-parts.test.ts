@@ -5,10 +5,10 @@ import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { matchesAny, readFilter } from '../../folder/filter.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 import { present } from '../../../testkit/present.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const env = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 /** Not a whole second, and long ago. */
 const then = new Date('2001-02-03T04:05:06.789Z');

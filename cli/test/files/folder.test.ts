@@ -10,7 +10,7 @@ import { entriesOf } from '../../folder/entries.ts';
 import { openFolder } from '../../folder/pack.ts';
 import { tarHeader } from '../../folder/tar-header.ts';
 import { env, pair } from '../containers.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 import { Collector, contextIn, run, temporaryDirectory } from '../environment.ts';
 import { account, health, hostile, someApiKey } from '../hostile.ts';
 
@@ -264,7 +264,7 @@ describe('a folder', () => {
   });
 });
 
-const local = localService();
+const local = sharedLocalService();
 
 test('a folder is stored by a service, listed by its name, and comes back', async () => {
   const directory = await withFolder();

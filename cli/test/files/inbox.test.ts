@@ -19,10 +19,10 @@ import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { fingerprint } from '../../keys/fingerprint.ts';
 import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService, oldInbox } from '../local.ts';
+import { sharedLocalService, oldInbox } from '../local.ts';
 import { first, present } from '../../../testkit/present.ts';
 
-const local = localService();
+const local = sharedLocalService();
 let home: string;
 let owner: string;
 beforeEach(async () => {

@@ -9,10 +9,10 @@ import { describe, expect, test } from 'vitest';
 import { plaintextBytes } from '../../../shared/crypto/index.ts';
 import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService, oldInbox } from '../local.ts';
+import { sharedLocalService, oldInbox } from '../local.ts';
 import { first } from '../../../testkit/present.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const mib = 1024 * 1024;
 const partBytes = mib;
 /** Three parts. */

@@ -8,10 +8,10 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { connect, generateKeys, seal, type Connection } from '../../../client/index.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { hostile } from '../hostile.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 import { flip } from '../../../testkit/present.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const noise = Buffer.from(Array.from({ length: 2_500_000 }, (_, index) => (index * 31 + (index >> 8) * 7) & 0xff));
 
 let account: Connection;

@@ -15,10 +15,10 @@ import {
 import type { Signing } from '../../../shared/link/parcel-signature.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 import { client } from '../../../testkit/api-client.ts';
 
-const local = localService();
+const local = sharedLocalService();
 let desk: string;
 beforeEach(async () => {
   desk = await temporaryDirectory();

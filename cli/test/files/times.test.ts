@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { first } from '../../../testkit/present.ts';
 import { run, temporaryDirectory } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const day = new Date('2019-05-17T08:09:10.000Z');
 let desk: string;
 beforeEach(async () => {

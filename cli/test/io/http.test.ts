@@ -7,9 +7,9 @@ import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { sendRequest } from '../../io/http.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { hostile } from '../hostile.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 
-const local = localService();
+const local = sharedLocalService();
 
 test('every command gets through where the first answer to each read is lost', async () => {
   const desk = await temporaryDirectory();

@@ -20,9 +20,9 @@ import {
 import { askingAt, checkPages, type CheckedPages } from '../../remote/pages-check.ts';
 import { defaultTimeouts } from '../../timeouts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 
-const local = localService();
+const local = sharedLocalService();
 let directory: string;
 let manifest: PagesManifest;
 /** What the real service sends, by path: the encodings are made here. */

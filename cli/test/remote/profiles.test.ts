@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { contextIn, run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { findService } from '../../remote/service-choice.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const keyOf = (letter: string): string => `sp_${letter.repeat(71)}`;
 let home: string;
 beforeEach(async () => {
