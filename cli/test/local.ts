@@ -1,6 +1,7 @@
 /** The real local service, one for a test file or one for all files of a process. */
 import { afterAll, beforeAll } from 'vitest';
 import { connect } from '../../client/index.ts';
+import type { NewAccountResponse } from '../../shared/api.ts';
 import { parseRecipients } from '../../shared/crypto/index.ts';
 import { first, present } from '../../testkit/present.ts';
 import { directoryOfRun } from '../../testkit/run-cache.ts';
@@ -32,8 +33,11 @@ export function localService(): Local {
   return local;
 }
 
-/** A user of a service of others: `dataDir` is the user's alone, and knows the service by a profile. */
-export type User = Local & { /** Another account of the service. */ newAccount(): Promise<{ apiKey: string }> };
+/** A user of a service of others. `dataDir` is the user's alone, and has a profile for it. */
+export type User = Local & {
+  /** Makes another account of the service. @param flags of `account create` */
+  newAccount(...flags: string[]): Promise<NewAccountResponse>;
+};
 
 let shared: Promise<RunningHere> | undefined;
 
@@ -42,14 +46,14 @@ let shared: Promise<RunningHere> | undefined;
  * file has an account there, and no more: it may look at nothing else.
  */
 export function sharedLocalService(): User {
-  const newAccount = async (): Promise<{ apiKey: string }> => {
+  const newAccount = async (...flags: string[]): Promise<NewAccountResponse> => {
     // Vitest ends its processes by this signal, and workerd ends by the event 'exit', which Node
     // would not send for it.
     if (shared === undefined) process.once('SIGTERM', () => process.exit());
     shared ??= directoryOfRun().then((dataDir) => startHere({ dataDir }));
     const { dataDir } = await shared;
-    const { stdout } = await run(['account', 'create', 'test', '--json', '--data-dir', dataDir], '/');
-    return JSON.parse(stdout) as { apiKey: string };
+    const { stdout } = await run(['account', 'create', 'test', ...flags, '--json', '--data-dir', dataDir], '/');
+    return JSON.parse(stdout) as NewAccountResponse;
   };
   const user: User = { dataDir: '', url: '', apiKey: '', newAccount };
   beforeAll(async () => {

@@ -13,7 +13,7 @@ import { type Fault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { present } from '../../../testkit/present.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
-import { run, temporaryDirectory } from '../environment.ts';
+import { temporaryDirectory } from '../environment.ts';
 import { answering, codeOf, isSaid, type Json, type Lie, rewriting, victim } from './victim.ts';
 
 const user = victim();
@@ -66,11 +66,7 @@ describe('a lying service', () => {
   });
 
   const newAccount = async (): Promise<{ id: string; apiKey: string }> => {
-    const argv = ['account', 'create', 'a', '--recovery', 'home/public.key', '--json', '--data-dir', local.dataDir];
-    const { account, apiKey } = JSON.parse((await run(argv, user.desk)).stdout) as {
-      account: { id: string };
-      apiKey: string;
-    };
+    const { account, apiKey } = await local.newAccount('--recovery', join(user.desk, 'home/public.key'));
     return { id: account.id, apiKey };
   };
   let posted = '';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeEach, expect } from 'vitest';
 import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 
 export type Json = Record<string, unknown>;
 /** What the service does to a request; undefined passes it on. */
@@ -14,7 +14,7 @@ const password = 'violet-anchor-tundra-mosaic';
 
 /** A service, and a user with files and keys, for the tests of a file. */
 export function victim() {
-  const local = localService();
+  const local = sharedLocalService();
   const self = {
     local,
     /** A folder of the user, in which `home` is the data directory. */

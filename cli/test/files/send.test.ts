@@ -11,11 +11,11 @@ import { client } from '../../../testkit/api-client.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { Collector, run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
-import { localService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { first, present } from '../../../testkit/present.ts';
 
-const local = localService();
+const local = sharedLocalService();
 /** More than one block. */
 const noise = Buffer.from(Uint8Array.from({ length: 1_300_000 }, (_, index) => index * 31 + (index >> 8) * 7));
 

@@ -9,9 +9,9 @@ import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
-import { localService, oldInbox } from '../local.ts';
+import { sharedLocalService, oldInbox } from '../local.ts';
 
-const local = localService();
+const local = sharedLocalService();
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 
 let directory: string;
