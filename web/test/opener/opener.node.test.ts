@@ -303,4 +303,7 @@ async function memoryBelow(pid: number): Promise<number> {
 }
 
 withBrowser('Chromium', () => describe('Chromium', () => suites('Chromium')));
-withBrowser('Firefox', () => describe('Firefox', () => suites('Firefox')));
+describe('Firefox', () => {
+  if (long) withBrowser('Firefox', () => suites('Firefox'));
+  else test.skip('Firefox: the long form runs it');
+});
