@@ -235,6 +235,14 @@ function frontOf(port: number, worker: string, node: RunningNode): ReturnType<ty
   return startLoopback({ port, path: Number(new URL(worker).port), direct, log: () => undefined });
 }
 
+/**
+ * Headers by which one request to `worker/test/clock.ts`, and so to `sharedService`, meets other
+ * settings. Objects keep theirs, so it is for those that routes alone read.
+ */
+export const withSettings = (vars: Record<string, string>): Record<string, string> => ({
+  'Sealpin-Test-Settings': JSON.stringify(vars),
+});
+
 let shared: Promise<Service> | undefined;
 
 /**

@@ -30,6 +30,13 @@ function isAboutHealth({ url }: Request): boolean {
   return ['/v1/health', '/v1/operator/metrics'].includes(new URL(url).pathname);
 }
 
+/** The environment of a request, with the settings that it asks for (`withSettings`). */
+function settingsFor(request: Request, env: Env): Env {
+  const settings = request.headers.get('Sealpin-Test-Settings');
+  if (settings === null) return isAboutHealth(request) ? { ...env } : env;
+  return { ...env, ...(JSON.parse(settings) as Partial<Env>) };
+}
+
 async function called(request: Request, env: Objects): Promise<Response> {
   const { binding, name, method, args } = await request.json<ObjectCall>();
   const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
@@ -46,7 +53,7 @@ export default {
   async fetch(request: Request, env: Env & Objects, ctx: ExecutionContext): Promise<Response> {
     if (new URL(request.url).pathname === '/test/object')
       return await called(request, env).catch((error: unknown) => new Response(String(error), { status: 500 }));
-    return await worker.fetch(request, isAboutHealth(request) ? { ...withGate(env) } : withGate(env), ctx);
+    return await worker.fetch(request, settingsFor(request, withGate(env)), ctx);
   },
 };
 

@@ -9,7 +9,7 @@ import {
   restoreToken,
   rpcToken,
   sharedService,
-  startService,
+  withSettings,
   type Service,
 } from '../../../testkit/service.ts';
 import { bytesOf, client, problemOf, signedPath, type Init } from '../../../testkit/api-client.ts';
@@ -193,33 +193,20 @@ it('what rows hold is no credential: not as an API key, nor as the secret of a r
 
 describe('tokens', () => {
   it('that are equal to another secret open nothing', async () => {
-    const equal = await startService({ vars: { METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken } });
-    try {
-      const operator = client(equal.url, adminToken);
-      for (const operationId of ['getMetrics', 'listAccounts'])
-        expect(await problemOf(operator.ask(operationId))).toBe('500 misconfigured');
-    } finally {
-      await equal.close();
-    }
+    const equal = withSettings({ METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken });
+    const operator = client(service.url, adminToken, equal);
+    for (const operationId of ['getMetrics', 'listAccounts'])
+      expect(await problemOf(operator.ask(operationId))).toBe('500 misconfigured');
   });
 
   it('that are not set open nothing, and the value of another variable does not either', async () => {
     const headers = { 'Sealpin-Restore': rpcToken };
-    const ask = (at: Service): Promise<Response> =>
-      client(at.url, adminToken).ask('restoreAccount', { id: owner.id }, { headers, body: '{}' });
-    const unset = await startService({ vars: { METRICS_TOKEN: '', RESTORE_TOKEN: '' } });
-    try {
-      for (const token of ['', adminToken, metricsToken])
-        expect(await problemOf(client(unset.url, token).ask('getMetrics'))).toBe('404 not_found');
-      expect(await problemOf(ask(unset))).toBe('404 not_found');
-    } finally {
-      await unset.close();
-    }
-    const equal = await startService({ vars: { RESTORE_TOKEN: rpcToken } });
-    try {
-      expect(await problemOf(ask(equal))).toBe('500 misconfigured');
-    } finally {
-      await equal.close();
-    }
+    const ask = (settings: Record<string, string>): Promise<Response> =>
+      client(service.url, adminToken, settings).ask('restoreAccount', { id: owner.id }, { headers, body: '{}' });
+    const unset = withSettings({ METRICS_TOKEN: '', RESTORE_TOKEN: '' });
+    for (const token of ['', adminToken, metricsToken])
+      expect(await problemOf(client(service.url, token, unset).ask('getMetrics'))).toBe('404 not_found');
+    expect(await problemOf(ask(unset))).toBe('404 not_found');
+    expect(await problemOf(ask(withSettings({ RESTORE_TOKEN: rpcToken })))).toBe('500 misconfigured');
   });
 });

@@ -4,7 +4,7 @@ import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../../sh
 import { generateKeyPair, parseApiKey, signToken } from '../../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf, pathOf } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
+import { adminToken, rpcToken, sharedService, startService, withSettings } from '../../../testkit/service.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
 const canary = 'canary-5up3r';
@@ -209,12 +209,9 @@ it.each([
 );
 
 it('without an operator’s token there is no operator', async () => {
-  const service = await startService({ vars: { ADMIN_TOKEN: '' } });
-  try {
-    for (const token of ['', 'x', adminToken]) {
-      expect(await problemOf(client(service.url, token).ask('createAccount', { label: 'x' }))).toBe('404 not_found');
-    }
-  } finally {
-    await service.close();
+  const { url } = await sharedService();
+  for (const token of ['', 'x', adminToken]) {
+    const asked = client(url, token, withSettings({ ADMIN_TOKEN: '' })).ask('createAccount', { label: 'x' });
+    expect(await problemOf(asked)).toBe('404 not_found');
   }
 });

@@ -2,9 +2,9 @@
  * Headers of every response: an ID, what caches may do with it, and the limit that it counts for.
  */
 import { readFile } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { sharedService, startService, withSettings, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, pathOf } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
@@ -180,15 +180,14 @@ describe('a rate limit', () => {
     }));
 
   it('that the operator does not tell, or that does not exist, is not named', async () => {
-    const told = await startService({ vars: { KEY_LIMIT_POLICY: '3/60' } });
+    const told = await sharedService();
     const silent = await startService({ ratelimits });
-    try {
-      for (const service of [told, silent]) {
-        const call = client(service.url, (await service.account()).apiKey);
-        expect(fields(await call('/v1/storage'))).toEqual([200, null, null, null]);
-      }
-    } finally {
-      await Promise.all([told.close(), silent.close()]);
+    onTestFinished(() => silent.close());
+    for (const service of [told, silent]) {
+      const { apiKey } = await service.account();
+      const headers = service === told ? withSettings({ KEY_LIMIT_POLICY: '3/60' }) : {};
+      const response = await client(service.url, apiKey, headers)('/v1/storage');
+      expect(fields(response)).toEqual([200, null, null, null]);
     }
   });
 

@@ -5,7 +5,7 @@ import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { networkOf } from '../../auth/rate-limit.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, sharedService, startService, withSettings, type Service } from '../../../testkit/service.ts';
 
 describe('a body', () => {
   const limit = 1000;
@@ -57,7 +57,7 @@ describe('a body', () => {
   });
 
   it('that announces more than any file can have is refused where there is no limit, too', async () => {
-    const free = await startService();
+    const free = await sharedService();
     const limited = [service, call] as const;
     try {
       [service, call] = [free, client(free.url, (await free.account()).apiKey)];
@@ -69,7 +69,6 @@ describe('a body', () => {
       }
     } finally {
       [service, call] = limited;
-      await free.close();
     }
   });
 
@@ -105,16 +104,12 @@ describe('a body', () => {
 });
 
 it('a limit that is no number is reported as a fault of the configuration, without its value', async () => {
-  const service = await startService({ vars: { MAX_UPLOAD_BYTES: 'lots-of-canaries' } });
-  try {
-    const response = await fetch(`${service.url}/v1/health`);
-    const text = await response.text();
-    expect(response.status).toBe(500);
-    expect(text.includes('misconfigured')).toBe(true);
-    expect(text.includes('canaries')).toBe(false);
-  } finally {
-    await service.close();
-  }
+  const headers = withSettings({ MAX_UPLOAD_BYTES: 'lots-of-canaries' });
+  const response = await fetch(`${(await sharedService()).url}/v1/health`, { headers });
+  const text = await response.text();
+  expect(response.status).toBe(500);
+  expect(text.includes('misconfigured')).toBe(true);
+  expect(text.includes('canaries')).toBe(false);
 });
 
 describe('S77: requests', () => {
@@ -245,15 +240,11 @@ describe('S77: requests', () => {
 
   it('that change something are refused while nobody can count them', async () => {
     // A string has no limit(): every count fails.
-    const service = await startService({ vars: { KEY_LIMIT: 'broken' } });
-    try {
-      const call = client(service.url, (await service.account()).apiKey);
-      expect((await call.ask('listFiles')).status).toBe(200);
-      expect(await problemOf(call.ask('storePlain', {}, { body: 'x' }))).toBe('503 overloaded');
-      expect(await problemOf(call.ask('deleteFile', { fileId: crypto.randomUUID() }))).toBe('503 overloaded');
-    } finally {
-      await service.close();
-    }
+    const { url, account } = await sharedService();
+    const call = client(url, (await account()).apiKey, withSettings({ KEY_LIMIT: 'broken' }));
+    expect((await call.ask('listFiles')).status).toBe(200);
+    expect(await problemOf(call.ask('storePlain', {}, { body: 'x' }))).toBe('503 overloaded');
+    expect(await problemOf(call.ask('deleteFile', { fileId: crypto.randomUUID() }))).toBe('503 overloaded');
   });
 });
 
