@@ -5,6 +5,7 @@
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { leafBytes } from '../shared/ipfs/index.ts';
 import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
 import { base64 } from './web-bytes.ts';
 
@@ -167,7 +168,7 @@ class Sending {
     for (;;) {
       try {
         offset ??= await this.#askOffset();
-        if (offset < bytes) offset = await this.#sendPart(offset, Math.min(bytes, offset + partBytes));
+        if (offset < bytes) offset = await this.#sendPart(offset, this.#endOf(offset, partBytes));
         else {
           const file = await this.#finish();
           if (file !== undefined) return file;
@@ -177,6 +178,18 @@ class Sending {
         await this.#attempts.failed(error);
       }
     }
+  }
+
+  /**
+   * The end of a part: at the end of a leaf, since a service that keeps bytes as they are has more
+   * work with those that begin amid one, as they do after a break.
+   */
+  #endOf(offset: number, partBytes: number): number {
+    const { bytes } = this.#source;
+    const most = offset + partBytes;
+    if (most >= bytes) return bytes;
+    const whole = most - (most % leafBytes);
+    return whole > offset ? whole : most;
   }
 
   async #askOffset(): Promise<number> {

@@ -73,6 +73,13 @@ export class BlockWriter {
     return bytes;
   }
 
+  /** Takes what was collected out again. */
+  take(): Buffer {
+    const bytes = Buffer.from(this.#block.subarray(0, this.#filled));
+    this.#filled = 0;
+    return bytes;
+  }
+
   /**
    * Starts the write of bytes from where they are, after those that were filled in; they must not
    * change before `onWritten`.

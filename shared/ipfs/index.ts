@@ -9,6 +9,7 @@
 export { canonicalCid } from './spellings.ts';
 export { addOptions, leafBytes, linksPerNode, maxBlockBytes } from './profile.ts';
 export { bytesOfCid, cidFromBytes, cidFromV0, cidOf, digestOfBytes, isCid, parseCid, type Cid } from './cid.ts';
+export { continuedPartMs, mostPartLeaves, partLeaves, partMs } from './parts.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { digestBytes, sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';

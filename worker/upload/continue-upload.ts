@@ -10,7 +10,7 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Principal } from '../auth/authenticate.ts';
-import { maxFileBytes, type Env } from '../env.ts';
+import { maxFileBytes, uploadIdleMs, type Env } from '../env.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/account/uploads/upload-rows.ts';
@@ -21,8 +21,9 @@ import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
 import { withBody, type ArrivingBody } from './checked-body.ts';
 import { withCurrentPair } from './current-pair.ts';
+import { handedParts } from './handed-over.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
-import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
+import { encryptedLeaves, plainLeaves, recognize, type LeafSource, type LeafState } from './leaf-source.ts';
 import { PartWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-planned.ts';
 import { receiveLeaves } from './receive-leaves.ts';
@@ -39,8 +40,11 @@ function restLabel(offset: number): string {
   return `rest ${offset}`;
 }
 
-/** State of an upload. `cid`: of the file, once every byte has arrived. */
-export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'cid'>;
+/**
+ * State of an upload. `cid`: of the file, once every byte has arrived. `isUnread`: the request was
+ * handed over, and its body must come as it is.
+ */
+export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'cid'> & { isUnread?: true };
 
 /**
  * Continues an upload.
@@ -71,6 +75,9 @@ export function continueUpload(
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
+      const report = env.HANDOVERS?.get(request)?.report;
+      // What is encrypted is made of bytes that are here.
+      if (report !== undefined && upload.mode !== 'plain') return { ...upload, isUnread: true };
       const announced = request.headers.get('Content-Length');
       const bytes = announced === null ? undefined : Number(announced);
       const service = intakeOf(env, backendOf(env, upload.service, requestId), {
@@ -82,7 +89,10 @@ export function continueUpload(
       });
       const resumed = new ResumedUpload({ caller, upload, lease, spki, service, bytes, requestId });
       const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);
-      const arrived = await withBody({ env, request, onArrival }, receive).catch((error: unknown) => {
+      const receiving = report
+        ? resumed.receiveHanded(report, { leaves, idleMs: uploadIdleMs(env), onArrival })
+        : withBody({ env, request, onArrival }, receive);
+      const arrived = await receiving.catch((error: unknown) => {
         throw atServices(error, [service.id]);
       });
       if (arrived !== upload.length) return { state: 'open', offset: arrived, expiresAt: resumed.expiresAt, cid: null };
@@ -183,6 +193,38 @@ class ResumedUpload {
         permits: leafPermits,
         now: Date.now,
       });
+    } catch (error) {
+      this.#stop.abort(error);
+      throw error;
+    }
+  }
+
+  /**
+   * Records what the process in front has received.
+   * @returns how many bytes of the file have arrived
+   */
+  async receiveHanded(
+    report: ReadableStream<Uint8Array>,
+    o: { leaves: number; idleMs: number; onArrival(bytes: number): void },
+  ): Promise<number> {
+    const { caller, upload, service } = this.#options;
+    const { uploadId, length, preamble } = upload;
+    const seal = await uploadSeal(caller.key, { uploadId, preamble });
+    const { signal } = this.#stop;
+    let { offset } = upload;
+    let firstLeaf = o.leaves;
+    try {
+      for await (const { part, tail, head } of handedParts(report, { ...o, service: service.id, signal })) {
+        const sent = part && { part: { ...part, firstLeaf }, held: Promise.resolve() };
+        firstLeaf += (part?.bytes ?? 0) / leafBytes;
+        offset = firstLeaf * leafBytes + tail.length;
+        const beginning = o.leaves === 0 ? recognize(head) : upload.beginning;
+        const state = { offset, rest: new Uint8Array(0), tail, beginning };
+        const ending = offset === length ? await this.#ending(seal, undefined) : undefined;
+        await this.#save(seal, sent, () => state, ending);
+        o.onArrival(offset - upload.offset);
+      }
+      return offset;
     } catch (error) {
       this.#stop.abort(error);
       throw error;

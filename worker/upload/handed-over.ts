@@ -1,24 +1,71 @@
 /**
- * A file whose bytes have gone to the backend past the Worker: the process in front of a local
- * service has received them, and reports what they are once the Worker asks.
+ * Bytes that have gone to the backend past the Worker: the process in front of a local service has
+ * received them, and reports what they are once the Worker asks.
  */
 import { refusalBy } from '../backends/http-failures.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { treeOf } from '../../shared/ipfs/index.ts';
 import { within } from '../../shared/streams/timing.ts';
+import type { Part } from './part-writer.ts';
 import type { SentFile } from './send-parts.ts';
 
-type Report = { cid: string; bytes: number; head: string } | { failed: string };
+type Failed = { failed: string };
+type FileReport = { cid: string; bytes: number; head: string };
+type PartReport = { bytes?: number; digests?: string; tail: string; head: string };
+
+type Options = {
+  /** ID of the backend. */
+  service: string;
+  /** Time for which nothing may arrive, in ms. */
+  idleMs: number;
+  signal: AbortSignal;
+};
 
 /**
  * Waits for the report of a file, which the backend holds and has not pinned.
- * @param o.service ID of the backend
- * @param o.idleMs how long nothing may arrive
  * @throws body_incomplete, body_timeout, disk_full, pinning_failed, the reason of the signal
  */
 export async function handedFile(
   report: ReadableStream<Uint8Array>,
-  { service, idleMs, signal }: { service: string; idleMs: number; signal: AbortSignal },
+  o: Options,
 ): Promise<SentFile & { head: Uint8Array }> {
+  for await (const { cid, bytes, head } of reports<FileReport>(report, o))
+    return { cid, bytes, head: Uint8Array.fromHex(head) };
+  throw new SealpinError('body_incomplete');
+}
+
+/**
+ * What has arrived of a body since the last time: a part, which the backend holds and has not
+ * pinned, and all bytes behind the parts. `head`: the first bytes of the body.
+ */
+export type HandedBytes = { part?: Omit<Part, 'firstLeaf'>; tail: Uint8Array; head: Uint8Array };
+
+/**
+ * Waits for the reports of bytes that continue an upload.
+ * @throws as `handedFile`, once all that has arrived is given
+ */
+export async function* handedParts(report: ReadableStream<Uint8Array>, o: Options): AsyncGenerator<HandedBytes> {
+  for await (const each of reports<PartReport | { isWhole: boolean }>(report, o)) {
+    if ('isWhole' in each) {
+      if (each.isWhole) return;
+      break;
+    }
+    const { bytes, digests } = each;
+    const [tail, head] = [Uint8Array.fromBase64(each.tail), Uint8Array.fromHex(each.head)];
+    if (bytes === undefined || digests === undefined) yield { tail, head };
+    else {
+      const leaves = Uint8Array.fromHex(digests);
+      yield { part: { cid: (await treeOf(leaves, bytes)).text, bytes, digests: leaves }, tail, head };
+    }
+  }
+  throw new SealpinError('body_incomplete');
+}
+
+/** Reads reports, one a line; a process that has ended gives no more of them. */
+async function* reports<T extends object>(
+  report: ReadableStream<Uint8Array>,
+  { service, idleMs, signal }: Options,
+): AsyncGenerator<T> {
   const reader = report.getReader();
   const late = (): never => {
     throw new SealpinError('body_timeout');
@@ -28,17 +75,22 @@ export async function handedFile(
   try {
     for (;;) {
       const { done, value } = await within(reader.read(), idleMs, late, signal);
-      if (done) break;
-      text = (text + decoder.decode(value, { stream: true })).trimStart();
+      if (done) return;
+      const piece = decoder.decode(value, { stream: true });
+      text = piece.trim() === '' && text === '' ? '' : text + piece;
+      if (!piece.includes('\n')) continue;
+      const lines = text.split('\n');
+      text = lines.pop() ?? '';
+      for (const line of lines) {
+        const told = JSON.parse(line) as T | Failed;
+        if ('failed' in told) throw refusalBy(service, told.failed);
+        yield told;
+      }
     }
   } catch (error) {
-    await reader.cancel(error).catch(() => undefined); // the first error is the one to report
     signal.throwIfAborted();
     throw error instanceof SealpinError ? error : new SealpinError('body_incomplete', undefined, { cause: error });
+  } finally {
+    await reader.cancel().catch(() => undefined); // what came before is the one to report
   }
-  // Without an end there is none: a process that has ended reports nothing.
-  if (!text.endsWith('}')) throw new SealpinError('body_incomplete');
-  const told = JSON.parse(text) as Report;
-  if ('failed' in told) throw refusalBy(service, told.failed);
-  return { cid: told.cid, bytes: told.bytes, head: Uint8Array.fromHex(told.head) };
 }

@@ -3,37 +3,20 @@
  * one import at the pinning service, which ends with the node above its leaves. The root above the
  * parts is made at the end, from the digests of the leaves alone.
  */
-import { cidOf, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import {
+  cidOf,
+  continuedPartMs,
+  leafBytes,
+  mostPartLeaves,
+  partLeaves,
+  partMs,
+  sha256,
+  treeOf,
+  type Cid,
+} from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, Intake } from '../backends/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
-
-/** Leaves of the first part of a file. */
-const leastPartLeaves = 16;
-/**
- * The most leaves of a part: some proxies take no body of more than 100 MB. More than 1,024 would
- * need more than one node.
- */
-const mostPartLeaves = 64;
-/**
- * Time for which a part may stay open, in ms: an import must not last as long as a slow client
- * takes.
- */
-export const partMs = 5000;
-/**
- * The same for a part that has as many leaves as the first one: a request that ends without notice
- * loses those of its part.
- */
-const largePartMs = 1000;
-
-/**
- * Returns the largest number of leaves in a part. Each part is rows, calls and a pin, so that large
- * files get large ones.
- * @param leaves of the file before the part
- */
-export function partLeaves(leaves: number): number {
-  return Math.min(leaves + leastPartLeaves, mostPartLeaves);
-}
 
 /** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
@@ -180,7 +163,7 @@ export class PartWriter {
   dueAt(): number | undefined {
     if (this.#open === undefined || !this.canClose()) return undefined;
     const { openedAt, digests } = this.#open;
-    return openedAt + (this.#options.isContinued === true && digests.length >= leastPartLeaves ? largePartMs : partMs);
+    return openedAt + (this.#options.isContinued === true ? continuedPartMs(digests.length) : partMs);
   }
 
   /**

@@ -7,6 +7,8 @@ import {
   cidOf,
   encodeNode,
   leafBytes,
+  partLeaves,
+  partMs,
   sha256,
   type Cid,
   type Link,
@@ -14,7 +16,6 @@ import {
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 import type { BlockImport } from '../backends/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
-import { partLeaves, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 type CarBlock = { cid: Cid; bytes: Uint8Array };

@@ -14,7 +14,7 @@ import { endToEnd } from './forwarded-headers.ts';
 import { failureText, sendBytes } from '../node/rpc.ts';
 
 /** The node, as it takes and gives bytes. */
-export type Direct = Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf'> & {
+export type Direct = Pick<RunningNode, 'receive' | 'receiveParts' | 'carOf' | 'bytesOf'> & {
   /** Responses whose bytes the node gives at the moment. */
   readonly giving: Set<ServerResponse>;
   /** Places of files, for commands of the same user: only a service on loopback tells them. */
@@ -24,12 +24,15 @@ export type Direct = Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf'> & {
 };
 
 const uploadTo = 'POST /v1/storage/plain';
+const continuing = /^PATCH \/v1\/uploads\/[^/? ]+/;
 
 const givenHead = /^GET \/(?:ipfs\/|v1\/storage\/[^/ ]+\/content[? ])/;
 
 /** Tells whether a request may be handed over, by its head and the length of its body. */
 export function isHandedHead(head: string, bytes: number): boolean {
-  return givenHead.test(head) || (head.startsWith(uploadTo) && bytes >= leastBytes && Number.isFinite(bytes));
+  if (givenHead.test(head)) return true;
+  const isUpload = head.startsWith(uploadTo) || (continuing.test(head) && !isUnwanted(head));
+  return isUpload && bytes >= leastBytes && Number.isFinite(bytes);
 }
 
 /** The header that names the place of a response's bytes, as JSON. */
@@ -43,6 +46,21 @@ const inPlaceHeader = 'sealpin-in-place';
 
 /** A smaller body costs less where it is than the way around. */
 const leastBytes = leafBytes;
+
+/** The type of the bytes that continue an upload. */
+const chunkType = 'application/offset+octet-stream';
+
+/** The header of the response to a request whose body the Worker must read itself. */
+const bodyHeader = 'sealpin-body';
+
+/** What continues uploads of which the Worker reads all bytes itself, and how many are known. */
+const unwanted = new Set<string>();
+const maxUnwanted = 1000;
+
+/** @param head of a request, or its method and path */
+function isUnwanted(head: string): boolean {
+  return unwanted.has(continuing.exec(head)?.[0] ?? '');
+}
 
 /** Bodies in a form that the Worker must read itself. */
 const readByWorker = new Set(['application/json', carType]);
@@ -64,18 +82,27 @@ const beatMs = 250;
 export function isHandedOver({ method, url = '', headers }: IncomingMessage): boolean {
   if (method === 'GET') return /^\/(?:ipfs|v1\/storage)\//.test(url) && headers['transfer-encoding'] === undefined;
   const essence = (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+  const target = `${method} ${url.split('?')[0]}`;
+  const isUpload = target === uploadTo && !readByWorker.has(essence);
+  // What ends amid a leaf is with the Worker.
+  const isContinued = continuing.test(target) && essence === chunkType && leavesBefore(headers) !== undefined;
   return (
-    `${method} ${url.split('?')[0]}` === uploadTo &&
+    (isUpload || (isContinued && !isUnwanted(target))) &&
     Number(headers['content-length']) >= leastBytes &&
-    !readByWorker.has(essence) &&
     describing.every((name) => headers[name] === undefined)
   );
 }
 
+/** Leaves of an upload before the bytes of a request; undefined where the last one is not full. */
+function leavesBefore({ 'upload-offset': offset }: IncomingMessage['headers']): number | undefined {
+  const leaves = Number(offset) / leafBytes;
+  return typeof offset === 'string' && /^[0-9]+$/.test(offset) && Number.isSafeInteger(leaves) ? leaves : undefined;
+}
+
 /** Bytes that a command writes where the node keeps them; undefined: they are in the body. */
-function inPlaceBytes({ headers }: IncomingMessage, { placesOf }: Direct): number | undefined {
+function inPlaceBytes({ method, headers }: IncomingMessage, { placesOf }: Direct): number | undefined {
   const bytes = Number(headers[inPlaceHeader]);
-  return placesOf !== undefined && Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
+  return method === 'POST' && placesOf !== undefined && Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
 }
 
 /** The headers of a request as the runtime gets them, when it is handed over. */
@@ -93,8 +120,40 @@ export async function handedHeaders(
 }
 
 /**
- * Has the node take the body, and reports it. A client that leaves ends the request to the runtime,
- * which then records nothing; what the node has received is removed.
+ * The body of a request, of which the runtime hears that it arrives.
+ * @throws once the runtime has ended the request
+ */
+async function* counted(
+  request: IncomingMessage,
+  upstream: ClientRequest,
+  isOver: () => boolean,
+): AsyncGenerator<Uint8Array> {
+  let beatAt = performance.now();
+  for await (const piece of arrivals(request)) {
+    if (isOver()) throw new Error('the runtime has ended the request');
+    const now = performance.now();
+    if (now - beatAt > beatMs) {
+      beatAt = now;
+      upstream.write(' ');
+    }
+    yield piece;
+  }
+}
+
+/** @returns a function that tells whether the runtime has answered a request, or broken it off */
+function watched(upstream: ClientRequest): () => boolean {
+  let isAnswered = false;
+  upstream.once('response', () => (isAnswered = true));
+  return () => isAnswered || upstream.destroyed;
+}
+
+/** Tells whether a request continues an upload: what has arrived counts where the client leaves. */
+export function isContinued({ method }: IncomingMessage): boolean {
+  return method === 'PATCH';
+}
+
+/**
+ * Has the node take the body, and reports it.
  * @param begin asks for the body, or for what is written into this file of the node
  */
 export async function handOver(
@@ -103,36 +162,74 @@ export async function handOver(
   direct: Direct,
   begin: (file?: string) => void,
 ): Promise<void> {
+  const isOver = watched(upstream);
+  if (!isContinued(request)) return await handFileOver(request, upstream, direct, { begin, isOver });
+  begin();
+  await handPartsOver(request, upstream, direct, isOver);
+}
+
+/**
+ * Reports a file. A client that leaves ends the request to the runtime, which then records nothing;
+ * what the node has received is removed.
+ */
+async function handFileOver(
+  request: IncomingMessage,
+  upstream: ClientRequest,
+  direct: Direct,
+  { begin, isOver }: { begin: (file?: string) => void; isOver: () => boolean },
+): Promise<void> {
   const bytesInPlace = inPlaceBytes(request, direct);
   if (bytesInPlace === undefined) begin();
-  let beatAt = performance.now();
-  let isAnswered = false;
-  upstream.once('response', () => (isAnswered = true));
-  async function* counted(): AsyncGenerator<Uint8Array> {
-    for await (const piece of arrivals(request)) {
-      if (isAnswered || upstream.destroyed) throw new Error('the runtime has ended the request');
-      const now = performance.now();
-      if (now - beatAt > beatMs) {
-        beatAt = now;
-        upstream.write(' ');
-      }
-      yield piece;
-    }
-  }
   let report: object;
   try {
     const inPlace = bytesInPlace === undefined ? undefined : { bytes: bytesInPlace, tell: begin };
-    const { cid, bytes, head } = await direct.receive(counted(), inPlace);
+    const { cid, bytes, head } = await direct.receive(counted(request, upstream, isOver), inPlace);
     report = { cid, bytes, head: Buffer.from(head).toString('hex') };
   } catch (error) {
     // A request of which all has come is destroyed, too.
-    if (isAnswered || request.socket.destroyed || upstream.destroyed) {
+    if (request.socket.destroyed || isOver()) {
       upstream.destroy();
       return;
     }
     report = { failed: failureText(error) };
   }
-  upstream.end(JSON.stringify(report));
+  upstream.end(`${JSON.stringify(report)}\n`);
+}
+
+/** Reports each part of what continues an upload, also where the client leaves. */
+async function handPartsOver(
+  request: IncomingMessage,
+  upstream: ClientRequest,
+  direct: Direct,
+  isOver: () => boolean,
+): Promise<void> {
+  const tell = (report: object): void => void (isOver() || upstream.write(`${JSON.stringify(report)}\n`));
+  try {
+    const isWhole = await direct.receiveParts(counted(request, upstream, isOver), {
+      leaves: leavesBefore(request.headers) ?? 0,
+      onReceived: ({ part, tail, head }) =>
+        tell({
+          ...(part && { bytes: part.bytes, digests: Buffer.from(part.digests).toString('hex') }),
+          tail: Buffer.from(tail).toString('base64'),
+          head: Buffer.from(head).toString('hex'),
+        }),
+    });
+    tell({ isWhole });
+  } catch (error) {
+    tell({ failed: failureText(error) });
+  }
+  upstream.end();
+}
+
+/**
+ * Tells whether the Worker must read the body of a request itself, as those of all that continue
+ * the same upload.
+ */
+export function wantsBody({ method, url = '' }: IncomingMessage, { headers }: IncomingMessage): boolean {
+  if (headers[bodyHeader] === undefined) return false;
+  if (unwanted.size >= maxUnwanted) unwanted.clear();
+  unwanted.add(continuing.exec(`${method} ${url}`)?.[0] ?? '');
+  return true;
 }
 
 /** What a response is to have: a CAR of some bytes of a file, or these bytes. */

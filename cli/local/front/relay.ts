@@ -12,9 +12,11 @@ import {
   givenHeaders,
   handedHeaders,
   handOver,
+  isContinued,
   isHandedOver,
   placeOf,
   tellPlaces,
+  wantsBody,
   type Direct,
   type Place,
 } from './handover.ts';
@@ -97,28 +99,31 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
     return;
   }
   const upstream = asked(request, by, [...own, ...o.headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])]);
+  let isKept = false;
   // Also when it is complete: then there is nothing to end.
-  response.once('close', () => upstream.destroy());
+  response.once('close', () => isKept || upstream.destroy());
   // Asked for first, since the runtime closes the connection on a body that it does not want, and a
   // response that is not yet read would be lost with it.
   let isAwaited = forwarded.hasBody;
   upstream.once('continue', () => {
     isAwaited = false;
-    const ask = (file?: string): void => {
-      if (file !== undefined) response.writeEarlyHints({ link: `<${file}>; rel=item` });
-      if (forwarded.expects) response.writeContinue();
-    };
-    if (direct === undefined) {
-      ask();
-      request.pipe(upstream);
-    } else void handOver(request, upstream, direct, ask);
+    isKept = direct !== undefined && isContinued(request);
+    passBody(request, response, upstream, { direct, expects: forwarded.expects });
   });
   if (isAwaited) upstream.flushHeaders();
   else upstream.end();
   let mayRepeat = isRead;
   await new Promise<void>((resolve, reject) => {
     upstream.once('response', (answer) => {
-      mayRepeat = false;
+      mayRepeat = isKept = false;
+      if (response.destroyed) {
+        upstream.destroy();
+        return resolve();
+      }
+      if (direct !== undefined && wantsBody(request, answer)) {
+        upstream.destroy();
+        return resolve(relay(request, response, { ...o, direct: undefined }));
+      }
       // What the client sends next would be the body that it was not asked for.
       const isUnasked = isAwaited && forwarded.expects;
       if (isUnasked) response.shouldKeepAlive = false;
@@ -137,6 +142,22 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
       else reject(error);
     });
   });
+}
+
+/** Passes a body on that the runtime asks for, or has the node take it. */
+function passBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  upstream: ClientRequest,
+  { direct, expects }: { direct: Direct | undefined; expects: boolean },
+): void {
+  const ask = (file?: string): void => {
+    if (file !== undefined) response.writeEarlyHints({ link: `<${file}>; rel=item` });
+    if (expects) response.writeContinue();
+  };
+  if (direct !== undefined) return void handOver(request, upstream, direct, ask);
+  ask();
+  request.pipe(upstream);
 }
 
 /** A request to the runtime, not yet ended. */

@@ -1,11 +1,21 @@
 /** The bytes of files, taken and given within this process. */
 import { sniffBytes } from '../../../shared/crypto/index.ts';
-import { carHeader, carSection, decodeNode, parseCid } from '../../../shared/ipfs/index.ts';
+import {
+  carHeader,
+  carSection,
+  continuedPartMs,
+  decodeNode,
+  leafBytes,
+  parseCid,
+  partLeaves,
+} from '../../../shared/ipfs/index.ts';
+import { settlesWithin } from '../../../shared/streams/timing.ts';
 import type { BlockLocation, Catalog } from './catalog.ts';
 import { content, contradiction, fileBytes, maxTreeDepth } from './content.ts';
 import { RpcError } from './rpc.ts';
 import { isCidOf } from './verify.ts';
 import type { Store } from './store.ts';
+import type { Writer } from './writer.ts';
 
 /** A file that the node holds and does not pin. `head`: its first bytes, at most `sniffBytes`. */
 export type ReceivedFile = { readonly cid: string; readonly bytes: number; readonly head: Uint8Array };
@@ -46,6 +56,148 @@ export async function receive(
   } catch (cause) {
     await writer.abort();
     throw cause;
+  }
+}
+
+/**
+ * What has arrived since the last time. `part`: whole leaves, which the node holds as one file and
+ * does not pin; `digests`: SHA-256 of each. `tail`: bytes behind all parts, less than a leaf.
+ * `head`: the first bytes of all, at most `sniffBytes`.
+ */
+export type Received = {
+  readonly part?: { readonly bytes: number; readonly digests: Uint8Array };
+  readonly tail: Uint8Array;
+  readonly head: Uint8Array;
+};
+
+type PartsOptions = {
+  /** Leaves of the file before the first byte. */
+  readonly leaves: number;
+  /** Gets what has arrived, every few seconds and at the end; its parts stay for an hour. */
+  onReceived(received: Received): void;
+};
+
+/**
+ * Writes the parts of a file.
+ * @param pieces each may be overwritten once the next one is asked for
+ * @returns whether they ended; false: they broke off, and what came before is kept
+ * @throws the errors of the disk: what has come since the last call of `onReceived` is not kept
+ */
+export async function receiveParts(store: Store, pieces: AsyncIterable<Uint8Array>, o: PartsOptions): Promise<boolean> {
+  const receiver = new Receiver(store, o);
+  const source = pieces[Symbol.asyncIterator]();
+  let isWhole = true;
+  try {
+    for (;;) {
+      const next = source.next();
+      while (receiver.dueAt < Infinity && !(await settlesWithin(next, receiver.dueAt - performance.now())))
+        await receiver.save();
+      const piece = await next.catch(() => undefined);
+      isWhole = piece !== undefined;
+      if (piece === undefined || piece.done === true) break;
+      await receiver.write(piece.value);
+    }
+    await receiver.save();
+    await receiver.saved;
+    return isWhole;
+  } catch (cause) {
+    await receiver.abort();
+    throw cause;
+  } finally {
+    // One that is waited for ends it later.
+    void source.return?.(undefined).catch(() => undefined);
+  }
+}
+
+class Receiver {
+  readonly #store: Store;
+  readonly #options: PartsOptions;
+  readonly #head = Buffer.alloc(sniffBytes);
+  #headBytes = 0;
+  #leaves: number;
+  /** The open part and its bytes, which begin with the tail of the one before. */
+  #writer: Writer | undefined;
+  #bytes = 0;
+  #tail: Uint8Array = new Uint8Array(0);
+  #openedAt = 0;
+  /** Resolves once the part before is kept. */
+  saved: Promise<void> = Promise.resolve();
+  #failure: { cause: unknown } | undefined;
+
+  constructor(store: Store, options: PartsOptions) {
+    this.#store = store;
+    this.#options = options;
+    this.#leaves = options.leaves;
+  }
+
+  /** The time at which the open part must end. */
+  get dueAt(): number {
+    if (this.#writer === undefined) return Infinity;
+    return this.#openedAt + continuedPartMs(Math.floor(this.#bytes / leafBytes));
+  }
+
+  async write(piece: Uint8Array): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.cause;
+    const first = piece.subarray(0, sniffBytes - this.#headBytes);
+    this.#head.set(first, this.#headBytes);
+    this.#headBytes += first.length;
+    for (let rest = piece; rest.length > 0;) {
+      this.#writer ??= await this.#open();
+      const most = partLeaves(this.#leaves) * leafBytes;
+      const own = rest.subarray(0, most - this.#bytes);
+      await this.#writer.write(own);
+      this.#bytes += own.length;
+      rest = rest.subarray(own.length);
+      if (this.#bytes === most) await this.save();
+    }
+    if (performance.now() >= this.dueAt) await this.save();
+  }
+
+  /**
+   * Ends the open part. It is kept while the next bytes arrive, so that there are never more than
+   * two.
+   */
+  async save(): Promise<void> {
+    const writer = this.#writer;
+    if (writer === undefined) return;
+    await this.saved;
+    this.#tail = writer.takeTail();
+    this.#writer = undefined;
+    const bytes = this.#bytes - this.#tail.length;
+    this.#leaves += bytes / leafBytes;
+    const about = { tail: this.#tail, head: this.#head.subarray(0, this.#headBytes) };
+    this.saved = this.#keep(writer, bytes, about);
+    this.saved.catch((cause: unknown) => (this.#failure = { cause }));
+  }
+
+  async abort(): Promise<void> {
+    await this.saved.catch(() => undefined);
+    await this.#writer?.abort();
+  }
+
+  async #open(): Promise<Writer> {
+    const writer = await this.#store.writer({ keep: true });
+    this.#openedAt = performance.now();
+    this.#bytes = this.#tail.length;
+    await writer.write(this.#tail);
+    return writer;
+  }
+
+  async #keep(writer: Writer, bytes: number, about: Omit<Received, 'part'>): Promise<void> {
+    if (bytes === 0) {
+      await writer.abort();
+      return this.#options.onReceived(about);
+    }
+    try {
+      const written = await writer.finish();
+      await this.#store.publish([written], { pin: undefined });
+      const leaves = written.blocks.filter(({ node }) => node === null);
+      const digests = Buffer.concat(leaves.map(({ cid }) => parseCid(cid).digest));
+      this.#options.onReceived({ part: { bytes, digests }, ...about });
+    } catch (cause) {
+      await writer.abort();
+      throw cause;
+    }
   }
 }
 

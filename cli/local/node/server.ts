@@ -9,7 +9,15 @@ import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
-import { bytesOfFile, carOfFile, placesOfFile, receive, type FileRun, type ReceivedFile } from './direct.ts';
+import {
+  bytesOfFile,
+  carOfFile,
+  placesOfFile,
+  receive,
+  receiveParts,
+  type FileRun,
+  type ReceivedFile,
+} from './direct.ts';
 import { fail, text } from './rpc.ts';
 import { openStore, type Store } from './store.ts';
 import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
@@ -35,6 +43,8 @@ export type RunningNode = {
   url: string;
   /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
   receive(pieces: AsyncIterable<Uint8Array>, inPlace?: Parameters<typeof receive>[2]): Promise<ReceivedFile>;
+  /** The same in parts (`Received`). */
+  receiveParts(pieces: AsyncIterable<Uint8Array>, o: Parameters<typeof receiveParts>[2]): Promise<boolean>;
   carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
   /** Gives bytes of a file, verified. */
   bytesOf(file: Parameters<typeof bytesOfFile>[1]): AsyncGenerator<Uint8Array>;
@@ -127,8 +137,9 @@ export async function startNode({
   };
 }
 
-const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'carOf' | 'bytesOf' | 'placesOf'> => ({
+const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'receiveParts' | 'carOf' | 'bytesOf' | 'placesOf'> => ({
   receive: (pieces, inPlace) => receive(store, pieces, inPlace),
+  receiveParts: (pieces, o) => receiveParts(store, pieces, o),
   carOf: (file) => carOfFile(store, file),
   bytesOf: (file) => bytesOfFile(store, file),
   placesOf: (file) => placesOfFile(store, file),

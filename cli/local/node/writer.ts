@@ -36,6 +36,11 @@ export class Writer {
     await this.#file.append(bytes, (block) => this.#index.write(block));
   }
 
+  /** Takes the bytes out again that fill no leaf. */
+  takeTail(): Uint8Array {
+    return this.#file.sink.take();
+  }
+
   /** Ends the file and syncs it to the disk; `publish` makes it exist. */
   async finish(): Promise<Written> {
     await this.#index.write(await this.#file.sink.flush());

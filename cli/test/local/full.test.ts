@@ -55,6 +55,10 @@ const program = `
     ...tus, 'upload-length': '6', 'upload-metadata': 'filename bg==',
   });
   await patch(begun.location, 0, 'abc');
+  const wide = Buffer.alloc(2 * 1048576, 9);
+  const begunLarge = await ask('POST', '/v1/uploads/plain', undefined, {
+    ...tus, 'upload-length': String(wide.length), 'upload-metadata': 'filename bg==',
+  });
   const filler = process.env.DISK + '/filler';
   writeFileSync(filler, '');
   for (let bytes = 1_000_000; bytes >= 1;) {
@@ -63,6 +67,7 @@ const program = `
   for (let i = 0; i < 100 && !log.some((line) => line.includes('disk.full')); i += 1) await sleep(100);
   const refused = await store('three');
   const refusedLarge = await large(2);
+  const refusedPatch = await patch(begunLarge.location, 0, wide);
   const read = await ask('GET', '/v1/storage/' + files[1].fileId + '/content');
   const upload = await ask('HEAD', begun.location, undefined, tus);
   const rest = await patch(begun.location, 3, 'def');
@@ -73,11 +78,13 @@ const program = `
   rmSync(filler);
   const after = await store('three');
   const afterLarge = await large(2);
+  const afterPatch = await patch(begunLarge.location, 0, wide);
   const at = await ask('HEAD', begun.location, undefined, tus);
   const complete = at.offset === '6' ? at : await patch(begun.location, 3, 'def');
   await stop();
   console.log(JSON.stringify({
-    overfull, refused, refusedLarge, afterLarge, read, upload, rest, removed, list, anybody, after, complete,
+    overfull, refused, refusedLarge, refusedPatch, afterLarge, afterPatch, read, upload, rest, removed, list, anybody,
+    after, complete,
   }));
 `;
 
@@ -95,6 +102,7 @@ test.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com
       overfull: { status: 507, code: 'disk_full' },
       refused: { status: 507, code: 'disk_full' },
       refusedLarge: { status: 507, code: 'disk_full' },
+      refusedPatch: { status: 507, code: 'disk_full' },
       read: { status: 200 },
       upload: { status: 200, offset: '3' },
       removed: { status: 200, pins: [{ service: 'local', status: 'unpinned' }] },
@@ -104,6 +112,7 @@ test.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com
       rest: { status: 204 },
       after: { status: 201 },
       afterLarge: { status: 201 },
+      afterPatch: { status: 204, offset: '2097152' },
       complete: { offset: '6' },
     });
   },

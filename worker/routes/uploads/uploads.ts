@@ -120,6 +120,7 @@ export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> 
   if (length !== undefined) checkFileBytes(length, maxFileBytes(c.env));
   checkLength(c.req.raw, maxUploadBytes(c.env));
   const progress = await resumeUpload(c, caller, { uploadId, offset, length });
+  if (progress.isUnread === true) c.header('Sealpin-Body', 'wanted');
   return c.body(null, 204, progressHeaders(uploadId, progress));
 }
 
