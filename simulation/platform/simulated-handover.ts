@@ -113,7 +113,8 @@ export class SimulatedHandover {
     const none = (): never => {
       throw new Error('nobody asks for it here');
     };
-    return { receive: (pieces) => node.receive(pieces), bytesOf, carOf: none, header: none, giving: new Set() };
+    const others = { receiveParts: none, carOf: none, header: none, giving: new Set<ServerResponse>() };
+    return { receive: (pieces) => node.receive(pieces), bytesOf, ...others };
   }
 
   async *#arriving(): AsyncGenerator<Uint8Array> {
