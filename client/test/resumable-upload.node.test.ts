@@ -167,6 +167,16 @@ describe.runIf(hasTusd())('an upload', () => {
     expect(patches(passed).length).toBeGreaterThan(8);
   });
 
+  test('ends its parts with a leaf, also after a break amid one', async () => {
+    const { cid, sent, passed } = await uploadThrough(({ method }, before) =>
+      method === 'PATCH' && patches(before).length === 0 ? { kind: 'break', afterBytes: 300_000 } : undefined,
+    );
+    expect(await sent).toMatchObject({ cid });
+    const [, amid = 0, ...others] = offsetsOf(passed);
+    expect(amid % mib).not.toBe(0);
+    expect(others).toEqual([2 * mib, 4 * mib]);
+  });
+
   test.each([400, 401, 403, 413, 415])('ends at once after %i', async (status) => {
     const { sent, passed } = await uploadThrough(({ method }) =>
       method === 'PATCH' ? { kind: 'answer', status } : undefined,
