@@ -5,7 +5,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream, readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -24,6 +24,9 @@ export type CliFixture = {
   dir: string;
   /** The flag that names the data directory. */ data: string;
   publicKey: string;
+  /** Where the service is. */
+  url: string;
+  apiKey: string;
 };
 
 /**
@@ -35,10 +38,12 @@ export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const data = `--data-dir=${join(dir, 'data')}`;
   try {
-    sealpin('start', '--detach', '--port=0', '--quiet', data);
+    const started = sealpin('start', '--detach', '--port=0', '--json', '--quiet', data);
     try {
+      const { url, keyFile } = JSON.parse(started) as { url: string; keyFile: string };
+      const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
       sealpin('keygen', '--quiet', data);
-      yield* use({ dir, data, publicKey: join(dir, 'data/public.key') });
+      yield* use({ dir, data, url, apiKey, publicKey: join(dir, 'data/public.key') });
     } finally {
       sealpin('stop', '--quiet', data);
     }

@@ -1,13 +1,10 @@
 /** Receiving and sending in a page, beside a bare `fetch` of the same bytes in the same browser. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '../client/index.ts';
 import { launch, launchChromiumOnDisk, type RunningBrowser } from '../testkit/browsers/browsers.ts';
 import { pathOf } from '../testkit/programs/programs.ts';
-import { startService } from '../testkit/service.ts';
-import { fillFile } from './cli-fixture.ts';
+import { fillFile, withCli } from './cli-fixture.ts';
 import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
 import { proportionalMiB } from './process-stats.ts';
 
@@ -25,17 +22,14 @@ export const bench: Bench = {
     'receiving 1 GiB (SEALPIN_BENCH_MIB) and sending 256 MiB in Chromium and Firefox to a bare ' +
     'fetch, memory, the first byte',
   async *run() {
-    const service = await startService();
-    const directory = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-    try {
-      const { apiKey } = await service.account();
-      const { send } = connect({ service: service.url, apiKey });
+    yield* withCli(async function* ({ dir, url, apiKey }) {
+      const { send } = connect({ service: url, apiKey });
       const large = await send({ source: blocks(receivedMiB), name: 'large', size: receivedMiB * MiB }, { opens: 50 });
       const small = await send({ source: randomBytes(4096), name: 'small' }, { opens: 50 });
-      const path = join(directory, 'file');
+      const path = join(dir, 'file');
       await fillFile(path, sentMiB * MiB);
       const largeCid = large.files[0]?.cid ?? '';
-      const fixture = { service: service.url, apiKey, large: large.link, largeCid, small: small.link, path };
+      const fixture = { service: url, apiKey, large: large.link, largeCid, small: small.link, path };
       // A private window of Chromium has the files of a page in its memory, which is measured here.
       for (const [name, program, start] of [
         ['Chromium', 'chromium', launchChromiumOnDisk],
@@ -51,10 +45,7 @@ export const bench: Bench = {
           await browser.close();
         }
       }
-    } finally {
-      await service.close();
-      await rm(directory, { recursive: true, force: true });
-    }
+    });
   },
 };
 

@@ -158,10 +158,11 @@ export async function loseHeld(service: Service, cid: string): Promise<void> {
 }
 
 /**
- * Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later.
+ * Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later: the
+ * first look at a new pin comes after 7.5 s at the latest.
  */
 export async function settle(service: Service, cid: string): Promise<void> {
-  await (await pinObject(service, cid)).ring(2000);
+  await (await pinObject(service, cid)).ring(8000);
 }
 
 /** Lets a long time pass for all that a CID and these accounts still wait for. */

@@ -221,6 +221,7 @@ test('a condition, a HEAD and a range outside a known file send nothing to the p
 
 test('a condition is answered without a byte of the file', async () => {
   const { cid: unseen } = await owner.call.store('plain', randomBytes(1000));
+  await settle(service, unseen);
   peer.seen.length = 0;
   for (const [query, tag] of [
     ['', unseen],
