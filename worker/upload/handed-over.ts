@@ -4,7 +4,7 @@
  */
 import { refusalBy } from '../backends/http-failures.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { treeOf } from '../../shared/ipfs/index.ts';
+import { partMs, treeOf } from '../../shared/ipfs/index.ts';
 import { within } from '../../shared/streams/timing.ts';
 import type { Part } from './part-writer.ts';
 import type { SentFile } from './send-parts.ts';
@@ -45,7 +45,9 @@ export type HandedBytes = { part?: Omit<Part, 'firstLeaf'>; tail: Uint8Array; he
  * @throws as `handedFile`, once all that has arrived is given
  */
 export async function* handedParts(report: ReadableStream<Uint8Array>, o: Options): AsyncGenerator<HandedBytes> {
-  for await (const each of reports<PartReport | { isWhole: boolean }>(report, o)) {
+  // What has come is reported within the time of a part, also where its client then sends nothing.
+  const idleMs = Math.max(o.idleMs, 2 * partMs);
+  for await (const each of reports<PartReport | { isWhole: boolean }>(report, { ...o, idleMs })) {
     if ('isWhole' in each) {
       if (each.isWhole) return;
       break;

@@ -140,11 +140,11 @@ async function* counted(
   }
 }
 
-/** @returns a function that tells whether the runtime has answered a request, or broken it off */
-function watched(upstream: ClientRequest): () => boolean {
-  let isAnswered = false;
-  upstream.once('response', () => (isAnswered = true));
-  return () => isAnswered || upstream.destroyed;
+/** @returns a signal that aborts once the runtime has answered a request, or broken it off */
+function endOf(upstream: ClientRequest): AbortSignal {
+  const end = new AbortController();
+  for (const event of ['response', 'close']) upstream.once(event, () => end.abort());
+  return end.signal;
 }
 
 /** Tells whether a request continues an upload: what has arrived counts where the client leaves. */
@@ -162,10 +162,11 @@ export async function handOver(
   direct: Direct,
   begin: (file?: string) => void,
 ): Promise<void> {
-  const isOver = watched(upstream);
+  const over = endOf(upstream);
+  const isOver = (): boolean => over.aborted || upstream.destroyed;
   if (!isContinued(request)) return await handFileOver(request, upstream, direct, { begin, isOver });
   begin();
-  await handPartsOver(request, upstream, direct, isOver);
+  await handPartsOver(request, upstream, direct, { over, isOver });
 }
 
 /**
@@ -201,12 +202,13 @@ async function handPartsOver(
   request: IncomingMessage,
   upstream: ClientRequest,
   direct: Direct,
-  isOver: () => boolean,
+  { over, isOver }: { over: AbortSignal; isOver: () => boolean },
 ): Promise<void> {
   const tell = (report: object): void => void (isOver() || upstream.write(`${JSON.stringify(report)}\n`));
   try {
     const isWhole = await direct.receiveParts(counted(request, upstream, isOver), {
       leaves: leavesBefore(request.headers) ?? 0,
+      signal: over,
       onReceived: ({ part, tail, head }) =>
         tell({
           ...(part && { bytes: part.bytes, digests: Buffer.from(part.digests).toString('hex') }),

@@ -206,7 +206,8 @@ async function giveDirectly(
 export function readRest(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
   request.unpipe();
-  request.resume();
+  // Who read it pauses it at the end.
+  request.on('pause', () => request.resume()).resume();
   const limit = setTimeout(() => request.destroy(), restMs);
   request.once('close', () => clearTimeout(limit));
 }

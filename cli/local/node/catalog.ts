@@ -3,6 +3,7 @@
  * is pinned. Every change is one transaction that is on the disk when the call returns. Calls do
  * not wait, so none can come between the statements of another.
  */
+import { EventEmitter, once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../../shared/errors.ts';
 import { filesBelow, Reach } from './reach.ts';
@@ -148,6 +149,8 @@ const statements = (db: DatabaseSync) => ({
 export class Catalog extends Reach {
   readonly #db: DatabaseSync;
   readonly #sql: ReturnType<typeof statements>;
+  /** Tells of each CID that is pinned. */
+  readonly #pinning = new EventEmitter().setMaxListeners(0);
   #isChecked = false;
 
   /** @param db is prepared for it @param path of its file, for errors */
@@ -201,6 +204,11 @@ export class Catalog extends Reach {
 
   pin(cid: string, name: string): void {
     this.#transaction(() => this.#setPin(cid, name));
+  }
+
+  /** Waits until a CID is pinned. @throws an AbortError once the signal is aborted */
+  async untilPinned(cid: string, signal: AbortSignal): Promise<void> {
+    if (this.pins(cid).length === 0) await once(this.#pinning, cid, { signal });
   }
 
   /**
@@ -318,6 +326,7 @@ export class Catalog extends Reach {
     this.#sql.insertPin.run(cid, name);
     // From now on the pin decides: once it is removed, the file is, too.
     this.#sql.expireNow.run(cid);
+    this.#pinning.emit(cid);
   }
 
   /** Adds a file, and returns the names of those that it replaces. */

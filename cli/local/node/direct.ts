@@ -12,6 +12,7 @@ import {
 import { settlesWithin } from '../../../shared/streams/timing.ts';
 import type { BlockLocation, Catalog } from './catalog.ts';
 import { content, contradiction, fileBytes, maxTreeDepth } from './content.ts';
+import type { Written } from './indexer.ts';
 import { RpcError } from './rpc.ts';
 import { isCidOf } from './verify.ts';
 import type { Store } from './store.ts';
@@ -75,13 +76,16 @@ type PartsOptions = {
   readonly leaves: number;
   /** Gets what has arrived, every few seconds and at the end; its parts stay for an hour. */
   onReceived(received: Received): void;
+  /** Aborts once nobody pins parts any more. */
+  readonly signal: AbortSignal;
 };
 
 /**
- * Writes the parts of a file.
+ * Writes the parts of a file, each pinned by somebody else before the next but one begins.
  * @param pieces each may be overwritten once the next one is asked for
  * @returns whether they ended; false: they broke off, and what came before is kept
- * @throws the errors of the disk: what has come since the last call of `onReceived` is not kept
+ * @throws the errors of the disk, an AbortError of the signal: what has come since the last call of
+ * `onReceived` is not kept
  */
 export async function receiveParts(store: Store, pieces: AsyncIterable<Uint8Array>, o: PartsOptions): Promise<boolean> {
   const receiver = new Receiver(store, o);
@@ -120,7 +124,7 @@ class Receiver {
   #bytes = 0;
   #tail: Uint8Array = new Uint8Array(0);
   #openedAt = 0;
-  /** Resolves once the part before is kept. */
+  /** Resolves once the part before is kept and pinned. */
   saved: Promise<void> = Promise.resolve();
   #failure: { cause: unknown } | undefined;
 
@@ -154,12 +158,13 @@ class Receiver {
   }
 
   /**
-   * Ends the open part. It is kept while the next bytes arrive, so that there are never more than
-   * two.
+   * Ends the open part. It is kept and pinned while the next bytes arrive, so that there are never
+   * more than two that are not.
    */
   async save(): Promise<void> {
     const writer = this.#writer;
     if (writer === undefined) return;
+    this.#options.signal.throwIfAborted();
     await this.saved;
     this.#tail = writer.takeTail();
     this.#writer = undefined;
@@ -188,12 +193,18 @@ class Receiver {
       await writer.abort();
       return this.#options.onReceived(about);
     }
+    const written = await this.#publish(writer);
+    const leaves = written.blocks.filter(({ node }) => node === null);
+    const digests = Buffer.concat(leaves.map(({ cid }) => parseCid(cid).digest));
+    this.#options.onReceived({ part: { bytes, digests }, ...about });
+    await this.#store.catalog.untilPinned(written.cid, this.#options.signal);
+  }
+
+  async #publish(writer: Writer): Promise<Written> {
     try {
       const written = await writer.finish();
       await this.#store.publish([written], { pin: undefined });
-      const leaves = written.blocks.filter(({ node }) => node === null);
-      const digests = Buffer.concat(leaves.map(({ cid }) => parseCid(cid).digest));
-      this.#options.onReceived({ part: { bytes, digests }, ...about });
+      return written;
     } catch (cause) {
       await writer.abort();
       throw cause;

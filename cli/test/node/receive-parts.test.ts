@@ -6,8 +6,8 @@ import { expect, test } from 'vitest';
 import { leafBytes, partLeaves, treeOf } from '../../../shared/ipfs/index.ts';
 import type { Received } from '../../local/node/direct.ts';
 import type { RunningNode } from '../../local/node/server.ts';
-import { present } from '../../../testkit/present.ts';
-import { node } from './node-harness.ts';
+import { first, present } from '../../../testkit/present.ts';
+import { ask, node } from './node-harness.ts';
 
 /** Gives bytes in pieces of a size, in memory that is used again. */
 async function* inPieces(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
@@ -18,6 +18,13 @@ async function* inPieces(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
   }
 }
 
+/** Pins a part, as the Worker does that hears of it. */
+async function pin({ url }: RunningNode, { part }: Received): Promise<void> {
+  if (part === undefined) return;
+  const { text: cid } = await treeOf(part.digests, part.bytes);
+  expect((await ask(url, `pin/add?arg=${cid}`)).status).toBe(200);
+}
+
 async function take(
   running: RunningNode,
   pieces: AsyncIterable<Uint8Array>,
@@ -25,13 +32,17 @@ async function take(
   onReceived: (each: Received) => void = () => undefined,
 ): Promise<{ isWhole: boolean; all: Received[] }> {
   const all: Received[] = [];
+  const pins: Promise<void>[] = [];
   const isWhole = await running.receiveParts(pieces, {
     leaves,
+    signal: new AbortController().signal,
     onReceived(each) {
       all.push(each);
+      pins.push(pin(running, each));
       onReceived(each);
     },
   });
+  await Promise.all(pins);
   return { isWhole, all };
 }
 
@@ -121,4 +132,34 @@ test('what cannot be kept is told to nobody, and leaves no file', async () => {
   await expect(take(running, failing(), 0, (each) => told.push(each))).rejects.toThrow(/./);
   expect(told).toEqual([]);
   expect(await readdir(data)).toEqual([]);
+});
+
+test('no more than two parts are ahead of their pins, and what nobody wants any more ends', async () => {
+  const running = await node();
+  const piece = 256 * 1024;
+  let given = 0;
+  let most = (16 + 32) * leafBytes;
+  async function* endless(): AsyncGenerator<Buffer> {
+    for (;;) {
+      given += piece;
+      if (given > most) throw new Error('it runs ahead');
+      yield randomBytes(piece);
+    }
+  }
+  const stop = new AbortController();
+  const told: Received[] = [];
+  const receiving = running.receiveParts(endless(), {
+    leaves: 0,
+    signal: stop.signal,
+    onReceived: (each) => told.push(each),
+  });
+  const ended = expect(receiving).rejects.toMatchObject({ name: 'AbortError' });
+  await expect.poll(() => told.length).toBe(1);
+  most = present(first(told).part).bytes + (32 + 48) * leafBytes;
+  await pin(running, first(told));
+  await expect.poll(() => told.length).toBe(2);
+  stop.abort();
+  await ended;
+  // The second one is like any other file that nobody pins.
+  expect(await readdir(join(running.dir, 'data'))).toHaveLength(2);
 });
