@@ -81,7 +81,7 @@ async function pass(socket: Socket, path: string | number): Promise<boolean> {
   let left = 0;
   const send = async (bytes: Buffer): Promise<void> => {
     upstream ??= joined(socket, await connected(path), () => isHanded);
-    if (!upstream.write(bytes) && !upstream.destroyed) await Promise.race([once(upstream, 'drain'), closed(upstream)]);
+    if (!upstream.write(bytes) && !upstream.destroyed) await drained(upstream);
   };
   for await (const piece of socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     const bytes = start.length === 0 ? piece : Buffer.concat([start, piece]);
@@ -118,6 +118,17 @@ function joined(socket: Socket, upstream: Socket, isHanded: () => boolean): Sock
   return upstream;
 }
 
+/** Waits until a socket takes more bytes, or none any more. */
+async function drained(socket: Socket): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      socket.off('drain', end).off('close', end);
+      resolve();
+    };
+    socket.on('drain', end).on('close', end);
+  });
+}
+
 async function closed(socket: Socket): Promise<void> {
   if (!socket.closed) await once(socket, 'close');
 }
@@ -125,7 +136,9 @@ async function closed(socket: Socket): Promise<void> {
 /** Bytes of the body behind a head; infinite where only the runtime is to say where it ends. */
 function bodyLength(head: string): number {
   // Two of them, a folded line, or a line that ends otherwise, may be read in more than one way.
-  const told = head.match(/\r\n(?:content-length|transfer-encoding|upgrade|[ \t])[^\r]*|[^\r]\n/gi) ?? [];
+  // Browsers ask for HTTPS in a header that has nothing to do with it.
+  const told =
+    head.match(/\r\n(?:content-length|transfer-encoding|upgrade(?!-insecure-requests:)|[ \t])[^\r]*|[^\r]\n/gi) ?? [];
   if (told.length === 0 && head !== '') return 0;
   const [, length] = /^\r\ncontent-length:[ \t]*([0-9]+)[ \t]*$/i.exec(told[0] ?? '') ?? [];
   return told.length > 1 || length === undefined ? Number.POSITIVE_INFINITY : Number(length);
