@@ -158,8 +158,8 @@ export async function loseHeld(service: Service, cid: string): Promise<void> {
 }
 
 /**
- * Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later: the
- * first look at a new pin comes after 7.5 s at the latest.
+ * Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later:
+ * the first look at a new pin comes after 7.5 s at the latest.
  */
 export async function settle(service: Service, cid: string): Promise<void> {
   await (await pinObject(service, cid)).ring(8000);
