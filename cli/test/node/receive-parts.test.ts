@@ -155,6 +155,9 @@ test('no more than two parts are ahead of their pins, and what nobody wants any 
   });
   const ended = expect(receiving).rejects.toMatchObject({ name: 'AbortError' });
   await expect.poll(() => told.length).toBe(1);
+  let before = 0;
+  const rests = (): boolean => before === (before = given);
+  await expect.poll(rests, { interval: 200 }).toBe(true);
   most = present(first(told).part).bytes + (32 + 48) * leafBytes;
   await pin(running, first(told));
   await expect.poll(() => told.length).toBe(2);
