@@ -1,6 +1,7 @@
 /** Requests that continue an upload, whose bytes the node takes past the runtime. */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
@@ -32,6 +33,25 @@ test('the bytes of a request go to the disk as they are, in parts, past the runt
   expect(parts.reduce((sum, part) => sum + part.length, 0)).toBe(17 * leafBytes);
   for (const part of parts) expect(bytes.includes(part)).toBe(true);
   await uploads.send(path, bytes, [], 17 * leafBytes);
+  await uploads.expectStored(path, bytes);
+});
+
+test('so do those on a connection that began with a page, as a browser asks for one', async () => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const page = request(`${service.url}/send`, { agent, headers: { 'upgrade-insecure-requests': '1' } }).end();
+  expect(await statusOf(page)).toBe(200);
+  const bytes = randomBytes(2 * leafBytes);
+  const path = await uploads.create(bytes.length);
+  const before = new Set(await uploads.filesOnDisk());
+  const authorization = `Bearer ${service.apiKey}`;
+  const headers = { ...chunk, authorization, 'upload-offset': '0', 'content-length': leafBytes };
+  const sent = request(service.url + path, { method: 'PATCH', agent, headers }).end(bytes.subarray(0, leafBytes));
+  expect(await statusOf(sent)).toBe(204);
+  expect(sent.reusedSocket).toBe(true);
+  agent.destroy();
+  const added = (await uploads.filesOnDisk()).filter((name) => !before.has(name));
+  expect(added.map((name) => name.endsWith('.car'))).toEqual([false]);
+  await uploads.send(path, bytes, [], leafBytes);
   await uploads.expectStored(path, bytes);
 });
 
