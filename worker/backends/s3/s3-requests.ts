@@ -86,13 +86,14 @@ export function s3Requests(o: S3Options) {
   const store = { id, root: `${o.url.replace(/\/+$/, '')}/${o.bucket}` };
   /** The store's clock as against ours, in ms. */
   let skewMs = 0;
+  const signingKeys: SigningKeys = new Map();
 
   /**
    * Sends a request once, or again where our clock was wrong.
    * @returns a response that the caller understands
    */
   async function ask(request: S3Request, signal: AbortSignal): Promise<{ response: Response; xml: string }> {
-    const response = await send(o, request, { root: store.root, skewMs, signal });
+    const response = await send(o, request, { root: store.root, skewMs, signingKeys, signal });
     const isData = request.method === 'GET' && request.key !== undefined;
     if (response.ok && isData) return { response, xml: '' };
     const xml = request.method === 'HEAD' ? '' : await textOf(id, response);
@@ -153,12 +154,19 @@ function failure(store: Store, { method }: S3Request, response: Response, xml: s
   return new SealpinError('pinning_failed', `${id} ${said}`);
 }
 
+/** Keys that the signer derives from the secret, each for one day. */
+type SigningKeys = Map<string, ArrayBuffer>;
+
+/** The most days whose keys are kept: another one is needed while midnight passes. */
+const maxSigningKeys = 2;
+
 /** Sends a signed request. @param o.skewMs the store's clock as against ours */
 async function send(
   { id, region, accessKeyId, secretAccessKey, fetch }: S3Options,
   request: S3Request,
-  { root, skewMs, signal }: { root: string; skewMs: number; signal: AbortSignal },
+  o: { root: string; skewMs: number; signingKeys: SigningKeys; signal: AbortSignal },
 ): Promise<Response> {
+  const { root, skewMs, signingKeys, signal } = o;
   const { method, key, query = {}, headers: own = {}, body } = request;
   const url = new URL(`${root}${key === undefined ? '' : `/${key}`}`);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
@@ -168,7 +176,8 @@ async function send(
     'x-amz-content-sha256': held === undefined && body !== undefined ? 'UNSIGNED-PAYLOAD' : await hashOf(held),
   };
   const datetime = new Date(Date.now() + skewMs).toISOString().replaceAll(/[:-]|\.\d{3}/g, '');
-  const credentials = { accessKeyId, secretAccessKey, service: 's3', region, datetime };
+  if (signingKeys.size >= maxSigningKeys) signingKeys.clear();
+  const credentials = { accessKeyId, secretAccessKey, service: 's3', region, datetime, cache: signingKeys };
   const signed = await new AwsV4Signer({ method, url: url.href, headers, ...credentials }).sign();
   const init: RequestInit & { duplex?: 'half' } = {
     method,
