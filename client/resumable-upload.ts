@@ -12,7 +12,8 @@ import { base64 } from './web-bytes.ts';
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
 
-export interface Transport {
+/** @typeParam Chunk how its bodies come */
+export interface Transport<Chunk = Uint8Array> {
   /**
    * Sends one request.
    * @param o.path relative to the URL of the service
@@ -24,7 +25,7 @@ export interface Transport {
     readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
     readonly path: string;
     readonly headers: Readonly<Record<string, string>>;
-    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number } | undefined;
+    readonly body?: { readonly stream: AsyncIterable<Chunk>; readonly bytes: number } | undefined;
     readonly signal: AbortSignal;
   }): Promise<Reply>;
   /** The error that a response other than 2xx stands for. */
@@ -32,7 +33,10 @@ export interface Transport {
 }
 
 /** Bytes that can be read again from any offset, and never change. */
-export type UploadSource = { readonly bytes: number; read(start: number, end: number): AsyncIterable<Uint8Array> };
+export type UploadSource<Chunk = Uint8Array> = {
+  readonly bytes: number;
+  read(start: number, end: number): AsyncIterable<Chunk>;
+};
 
 /**
  * File that an upload has become. The CID is the service's: the caller compares it with its own.
@@ -91,7 +95,7 @@ type UploadToCreate = {
  * service_answer, the reason of the signal
  */
 export async function createUpload(
-  transport: Transport,
+  transport: Transport<never>,
   file: UploadToCreate,
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
@@ -137,23 +141,23 @@ function metadataOf({ cid, provisional = false, expiresAt, encryptAs }: UploadTo
  * service_unreachable and other temporary failures after the last attempt, service_answer, the
  * errors of the source, the reason of the signal
  */
-export async function sendUpload(
-  transport: Transport,
+export async function sendUpload<Chunk extends Uint8Array | Blob>(
+  transport: Transport<Chunk>,
   uploadId: string,
-  source: UploadSource,
+  source: UploadSource<Chunk>,
   options: SendOptions,
 ): Promise<UploadedFile> {
   return await new Sending(transport, uploadId, source, options).run();
 }
 
-class Sending {
-  readonly #transport: Transport;
+class Sending<Chunk extends Uint8Array | Blob> {
+  readonly #transport: Transport<Chunk>;
   readonly #path: string;
-  readonly #source: UploadSource;
+  readonly #source: UploadSource<Chunk>;
   readonly #options: SendOptions;
   readonly #attempts: ReturnType<typeof attemptsOf>;
 
-  constructor(transport: Transport, uploadId: string, source: UploadSource, options: SendOptions) {
+  constructor(transport: Transport<Chunk>, uploadId: string, source: UploadSource<Chunk>, options: SendOptions) {
     this.#transport = transport;
     this.#path = `v1/uploads/${uploadId}`;
     this.#source = source;
@@ -253,7 +257,7 @@ class Sending {
  * Ends an upload, which may be gone already: the service forgets its bytes.
  * @throws as the service refuses
  */
-export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
+export async function endUpload(transport: Transport<never>, uploadId: string, signal: AbortSignal): Promise<void> {
   try {
     await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });
   } catch (error) {
@@ -262,13 +266,16 @@ export async function endUpload(transport: Transport, uploadId: string, signal: 
 }
 
 /** Sends one request; throws for every status but 2xx. */
-async function exchange(transport: Transport, o: Parameters<Transport['request']>[0]): Promise<Reply> {
+async function exchange<Chunk>(
+  transport: Transport<Chunk>,
+  o: Parameters<Transport<Chunk>['request']>[0],
+): Promise<Reply> {
   const reply = await transport.request(o);
   if (reply.status < 200 || reply.status >= 300) throw uploadFailure(transport, reply, o.path);
   return reply;
 }
 
-function uploadFailure(transport: Transport, reply: Reply, path?: string): SealpinError {
+function uploadFailure(transport: Transport<never>, reply: Reply, path?: string): SealpinError {
   if ((reply.status === 404 || reply.status === 410) && !Object.values<unknown>(collections).includes(path))
     return new SealpinError('gone', 'the service no longer has this upload');
   const error = transport.errorOf(reply);
@@ -296,13 +303,13 @@ function parseStatus({ text }: Reply): ResumableUpload {
   return parseResponse(ResumableUpload, json);
 }
 
-async function* partChunks(
-  stream: AsyncIterable<Uint8Array>,
+async function* partChunks<Chunk extends Uint8Array | Blob>(
+  stream: AsyncIterable<Chunk>,
   onBytes: SendOptions['onBytes'],
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<Chunk> {
   for await (const chunk of stream) {
     // The chunk is empty once it is sent.
-    const { length } = chunk;
+    const length = chunk instanceof Blob ? chunk.size : chunk.length;
     yield chunk;
     onBytes?.(length);
   }

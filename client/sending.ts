@@ -8,6 +8,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { encodeParcel, type Parcel, type ParcelFile } from '../shared/link/index.ts';
+import { BufferPool, type Memory } from '../shared/streams/buffer-pool.ts';
 import { observed } from '../shared/streams/pulled.ts';
 import { put } from './put.ts';
 import type { ServiceHttp } from './service-http.ts';
@@ -46,12 +47,18 @@ export type SendingOptions = Words & {
 };
 
 /**
- * Stores a payload unchanged. `onProgress` gets how many bytes the service has.
+ * Stores a payload unchanged. `onProgress` gets how many bytes the service has, `memory` that of
+ * the payload's chunks.
  * @throws what the payload fails with, `cid_mismatch`, and what the service refuses with
  */
 export type StorePayload = (
   payload: ReadableStream<Uint8Array>,
-  o: { bytes: number | undefined; signal: AbortSignal | undefined; onProgress: (bytes: number) => void },
+  o: {
+    bytes: number | undefined;
+    signal: AbortSignal | undefined;
+    onProgress: (bytes: number) => void;
+    memory?: Memory;
+  },
 ) => Promise<UploadedFile>;
 
 /**
@@ -63,9 +70,9 @@ export function storeAt(
   http: ServiceHttp,
   { provisional = false, expiresAt }: { provisional?: boolean; expiresAt?: Date | undefined } = {},
 ): StorePayload {
-  return async (payload, { bytes, signal, onProgress }) => {
+  return async (payload, { bytes, signal, onProgress, memory }) => {
     if (bytes !== undefined && bytes > partBytes)
-      return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt });
+      return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt, memory });
     const file = await put(http, payload, { mode: 'plain', provisional, expiresAt, signal });
     onProgress(file.size);
     return file;
@@ -114,16 +121,18 @@ export async function sealAndStore(
   const payloads = opened.map(({ size }) => (size === undefined ? undefined : detachedPayloadBytes(size)));
   const total = payloads.reduce<number>((sum, bytes) => sum + (bytes ?? Number.NaN), 0);
   const sent: (SentFile & ParcelFile)[] = [];
+  const memory = new BufferPool();
   let before = 0;
   try {
     await o.admit?.({ payloads, parcel });
     for (const { name, type, stream, size: announced } of opened) {
       signal?.throwIfAborted();
       const plaintext = countedStream(abortable(stream, signal), announced);
-      const { payload, fileKey } = await encryptPayload(plaintext.stream, { provider });
+      const { payload, fileKey } = await encryptPayload(plaintext.stream, { provider, memory });
       const { fileId, cid } = await o.store(payload, {
         bytes: announced === undefined ? undefined : detachedPayloadBytes(announced),
         signal,
+        memory,
         onProgress: (bytes) => onProgress?.(before + bytes, ...(Number.isNaN(total) ? [] : [total])),
       });
       const size = plaintext.bytes();

@@ -3,24 +3,29 @@
  * service has confirmed it.
  */
 import { SealpinError } from '../shared/errors.ts';
+import { freshMemory, type Memory } from '../shared/streams/buffer-pool.ts';
 import type { UploadSource } from './resumable-upload.ts';
 
 /**
- * Makes a stream the source of an upload. What the service has not confirmed is kept in memory,
- * which is one part at most. Reading fails with `service_answer` when the service takes back a
- * confirmation.
+ * Makes a stream the source of an upload. What the service has not confirmed is kept, as Blobs,
+ * which engines hold outside the memory of scripts. While a part is sent, the next one is read: two
+ * are kept at most. Reading fails with `service_answer` when the service takes back a confirmation.
  * @param bytes the length of the stream
+ * @param memory gets that of the stream's chunks
  * @returns the source; `end` waits for the end of the stream, which has to come after its last
  * byte, and `cancel` gives it up
  */
 export function sentOnce(
   stream: ReadableStream<Uint8Array>,
   bytes: number,
-): UploadSource & { end(): Promise<void>; cancel(reason: unknown): void } {
+  memory: Memory = freshMemory,
+): UploadSource<Blob> & { end(): Promise<void>; cancel(reason: unknown): void } {
   const reader = stream.getReader();
-  /** The first byte that is kept. */
+  /** The first byte that is kept, and the end of them. */
   let first = 0;
-  const kept: Uint8Array[] = [];
+  let last = 0;
+  const kept: Blob[] = [];
+  let reading = Promise.resolve();
 
   /** Forgets what comes before an offset, which the service has confirmed. */
   function confirm(offset: number): void {
@@ -28,12 +33,26 @@ export function sentOnce(
       throw new SealpinError('service_answer', 'the service has lost bytes that it had confirmed', {
         hint: 'nothing was kept; send it again',
       });
-    for (let chunk = kept[0]; chunk !== undefined && first < offset; chunk = kept[0]) {
-      const confirmed = Math.min(chunk.length, offset - first);
-      if (confirmed === chunk.length) kept.shift();
-      else kept[0] = chunk.subarray(confirmed);
+    for (let piece = kept[0]; piece !== undefined && first < offset; piece = kept[0]) {
+      const confirmed = Math.min(piece.size, offset - first);
+      if (confirmed === piece.size) kept.shift();
+      else kept[0] = piece.slice(confirmed);
       first += confirmed;
     }
+  }
+
+  /** Reads up to an offset, one call after the other; after a failure, all fail. */
+  function readTo(offset: number): Promise<void> {
+    reading = reading.then(async () => {
+      while (last < offset) {
+        const { done, value } = await reader.read();
+        if (done) throw new TypeError('the stream is shorter than it was said to be');
+        last += value.length;
+        kept.push(new Blob([value as Uint8Array<ArrayBuffer>]));
+        memory.giveBack(value);
+      }
+    });
+    return reading;
   }
 
   return {
@@ -44,17 +63,14 @@ export function sentOnce(
     cancel: (reason) => void reader.cancel(reason).catch(() => undefined),
     async *read(start, end) {
       confirm(start);
+      if (last < end) await readTo(end);
       for (let at = start, index = 0; at < end; index += 1) {
-        if (index === kept.length) {
-          const { done, value } = await reader.read();
-          if (done) throw new TypeError('the stream is shorter than it was said to be');
-          kept.push(value);
-        }
-        const chunk = kept[index]?.subarray(0, end - at) ?? new Uint8Array();
-        at += chunk.length;
-        // A copy: its sender may give the memory away.
-        yield chunk.slice();
+        const piece = kept[index]?.slice(0, end - at) ?? new Blob();
+        at += piece.size;
+        yield piece;
       }
+      // Its failure is that of the next part.
+      readTo(Math.min(bytes, end + (end - start))).catch(() => undefined);
     },
   };
 }

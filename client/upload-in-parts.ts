@@ -3,6 +3,7 @@ import { abandonMs } from './attempts.ts';
 import { Health } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { hashingStream } from '../shared/ipfs/index.ts';
+import type { Memory } from '../shared/streams/buffer-pool.ts';
 import { cidOf } from './blobs.ts';
 import {
   createUpload,
@@ -16,7 +17,7 @@ import { sentOnce } from './sent-once.ts';
 import type { ServiceHttp } from './service-http.ts';
 import { abortable, blobOf, type StoredSource } from './web-bytes.ts';
 
-/** A part is in memory while it is sent. */
+/** A part is kept while it is sent, beside the next one of what can be read once. */
 export const partBytes = 16 * 1024 * 1024;
 
 type PartsOptions = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
@@ -41,16 +42,17 @@ export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: 
  * Stores a stream unchanged, in parts and in constant memory. A part is sent again when the line
  * breaks.
  * @param bytes the length of the stream
+ * @param o.memory gets that of the stream's chunks
  * @throws as `upload` of a connection, and what the stream fails with
  */
 export async function uploadStream(
   http: ServiceHttp,
   stream: ReadableStream<Uint8Array>,
   bytes: number,
-  o: PartsOptions & { provisional?: boolean; expiresAt?: Date | undefined },
+  o: PartsOptions & { provisional?: boolean; expiresAt?: Date | undefined; memory?: Memory | undefined },
 ): Promise<UploadedFile> {
   const { stream: hashed, result } = hashingStream(abortable(stream, o.signal));
-  const parts = sentOnce(hashed, bytes);
+  const parts = sentOnce(hashed, bytes, o.memory);
   try {
     const file = await sendParts(http, parts, o);
     await parts.end();
@@ -67,7 +69,7 @@ export async function uploadStream(
  */
 async function sendParts(
   http: ServiceHttp,
-  parts: UploadSource,
+  parts: UploadSource<Uint8Array | Blob>,
   o: PartsOptions & { cid?: string; provisional?: boolean; expiresAt?: Date | undefined },
 ): Promise<UploadedFile> {
   const { signal = new AbortController().signal } = o;
@@ -96,11 +98,11 @@ function checked(file: UploadedFile, cid: string): UploadedFile {
   });
 }
 
-function transportOf(http: ServiceHttp): Transport {
+function transportOf(http: ServiceHttp): Transport<Uint8Array | Blob> {
   return {
     async request({ method, path, headers, body, signal }) {
       const chunks: BlobPart[] = [];
-      for await (const chunk of body?.stream ?? []) chunks.push(chunk as Uint8Array<ArrayBuffer>);
+      for await (const chunk of body?.stream ?? []) chunks.push(chunk as BlobPart);
       const response = await http.send({ method, path, headers, signal, body: body && new Blob(chunks) });
       const text = await http.text(response, signal);
       return { status: response.status, text, header: (name) => response.headers.get(name) ?? undefined };

@@ -46,6 +46,7 @@ export function plaintextBytes(payloadBytes: number): number | undefined {
  * @param o.fileKey 32 bytes, `TypeError` otherwise; a fresh one by default
  * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by
  * default
+ * @param o.memory where theirs comes from
  * @returns the payload, and the file key
  * @throws SealpinError `random_failed`
  */
@@ -54,13 +55,22 @@ export async function encryptPayload(
   {
     fileKey,
     pieceBytes,
+    memory,
     provider = webProvider,
-  }: { fileKey?: Uint8Array | undefined; pieceBytes?: number | undefined; provider?: CryptoProvider | undefined } = {},
+  }: {
+    fileKey?: Uint8Array | undefined;
+    pieceBytes?: number | undefined;
+    memory?: Memory | undefined;
+    provider?: CryptoProvider | undefined;
+  } = {},
 ): Promise<{ payload: ReadableStream<Uint8Array>; fileKey: Uint8Array }> {
   if (fileKey !== undefined && fileKey.length !== format.fileKeyBytes)
     throw new TypeError(`fileKey must have ${format.fileKeyBytes} bytes`);
   const { fileKey: key, preamble, chunks } = await newPayload(provider, fileKey);
-  return { payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes), fileKey: key };
+  return {
+    payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes, memory),
+    fileKey: key,
+  };
 }
 
 /**

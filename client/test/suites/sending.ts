@@ -8,9 +8,9 @@ import { present } from '../../../testkit/present.ts';
 
 const cid = `bafkrei${'a'.repeat(52)}`;
 
-async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+async function joined(chunks: AsyncIterable<Uint8Array | Blob>): Promise<Uint8Array> {
   const parts: BlobPart[] = [];
-  for await (const chunk of chunks) parts.push(chunk as Uint8Array<ArrayBuffer>);
+  for await (const chunk of chunks) parts.push(chunk as BlobPart);
   return new Blob(parts).bytes();
 }
 
@@ -61,5 +61,51 @@ export function sending(tool: Tool): void {
     equal(await joined(parts.read(650, 1000)), bytes.slice(650));
     await fails('service_answer', () => joined(parts.read(649, 1000)));
     await parts.end();
+  });
+
+  tool.test('while a part is sent the next one is read, and no further one', async () => {
+    const bytes = pattern(1000);
+    let given = 0;
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          controller.enqueue(bytes.slice(given, given + 50));
+          given += 50;
+          if (given === bytes.length) controller.close();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    // Its chunks are used again at once, for something else.
+    const parts = sentOnce(stream, 1000, {
+      take: (length) => new Uint8Array(length),
+      giveBack: (chunk) => chunk.fill(0),
+    });
+    for (const [start, ahead] of [
+      [0, 400],
+      [200, 600],
+      [400, 800],
+      [600, 1000],
+    ] as const) {
+      // prettier-ignore
+      equal(await joined(parts.read(start, start + 200)), bytes.slice(start, start + 200));
+      await new Promise((resolve) => setTimeout(resolve));
+      equal(given, ahead);
+    }
+    // A service that keeps half of a part lets no more be kept than one that keeps all of it.
+    equal(await joined(parts.read(700, 900)), bytes.slice(700, 900));
+    equal(await joined(parts.read(900, 1000)), bytes.slice(900));
+    await parts.end();
+  });
+
+  tool.test('what fails while it is read ahead fails the part that it belongs to', async () => {
+    const { stream } = watched([pattern(300)]);
+    const parts = sentOnce(stream, 1000);
+    equal(await joined(parts.read(0, 200)), pattern(200));
+    for (const start of [100, 200])
+      await joined(parts.read(start, start + 200)).then(
+        () => equal(start, 100),
+        (error: unknown) => equal([start, error instanceof TypeError], [200, true]),
+      );
   });
 }
