@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { packageRoot } from '../cli/local/package-root.ts';
+import { ours } from './figure.ts';
 import { peakMiB } from './process-stats.ts';
 
 /** The command line as shipped. */
@@ -41,6 +42,8 @@ export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>
     const started = sealpin('start', '--detach', '--port=0', '--json', '--quiet', data);
     try {
       const { url, keyFile } = JSON.parse(started) as { url: string; keyFile: string };
+      const { pid } = JSON.parse(sealpin('status', '--json', data)) as { pid: number };
+      ours.add(pid);
       const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
       sealpin('keygen', '--quiet', data);
       yield* use({ dir, data, url, apiKey, publicKey: join(dir, 'data/public.key') });

@@ -6,6 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
+import { cpuMsBelow } from './process-stats.ts';
 
 export const MiB = 2 ** 20;
 
@@ -111,19 +112,30 @@ export async function interleave<K extends string>(
   return Object.fromEntries(names.map((name) => [name, { ...summarize(runs[name]), others }])) as Record<K, Sample>;
 }
 
-/** Time in which `othersShare` looks, in ms: what is ours rests meanwhile. */
+/** Time in which `othersShare` looks, in ms. */
 const lookMs = 100;
 
-/** The share of the processors that is in use now, 0 to 1, while nothing of ours runs. */
+/**
+ * Processes that are ours beside this one and what descends from it, such as a service in the
+ * background, which may work on what it got after it has answered.
+ */
+export const ours = new Set<number>([process.pid]);
+
+/** The share of the processors that others use now, 0 to 1. */
 export async function othersShare(): Promise<number> {
   const before = processorTimes();
   await setTimeout(lookMs);
   const after = processorTimes();
-  return 1 - (after.idle - before.idle) / Math.max(1, after.all - before.all);
+  const busyMs = after.all - before.all - (after.idle - before.idle) - (after.ours - before.ours);
+  return Math.max(0, busyMs) / Math.max(1, after.all - before.all);
 }
 
-function processorTimes(): { idle: number; all: number } {
+function processorTimes(): { idle: number; all: number; ours: number } {
   const times = cpus().map((processor) => processor.times);
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
-  return { idle: sum(times.map(({ idle }) => idle)), all: sum(times.flatMap((each) => Object.values(each))) };
+  return {
+    idle: sum(times.map(({ idle }) => idle)),
+    all: sum(times.flatMap((each) => Object.values(each))),
+    ours: cpuMsBelow([...ours]),
+  };
 }

@@ -24,10 +24,18 @@ export function forgetPeak(pid: number): void {
  * @throws when it has ended
  */
 export function cpuMs(pid: number): number {
+  return cpuTicks(pid, 2) * 10;
+}
+
+/**
+ * CPU time of a process.
+ * @param fields 2: user and system; 4: also those of the children that it has waited for
+ */
+function cpuTicks(pid: number, fields: 2 | 4): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The second field, the name of the program, may hold blanks and parentheses.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10;
+  const numbers = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return numbers.slice(11, 11 + fields).reduce((sum, ticks) => sum + Number(ticks), 0);
 }
 
 /**
@@ -35,31 +43,47 @@ export function cpuMs(pid: number): number {
  * proportional set sizes.
  */
 export function proportionalMiB(pid: number): number {
+  return below([pid]).reduce((sum, each) => sum + (toMiB(field(each, 'Pss', 'smaps_rollup')) ?? 0), 0);
+}
+
+/**
+ * CPU time of processes and all below them, in ms, those that have ended and were waited for
+ * included.
+ */
+export function cpuMsBelow(pids: readonly number[]): number {
+  return below(pids).reduce((sum, pid) => sum + (ifAlive(() => cpuTicks(pid, 4)) ?? 0) * 10, 0);
+}
+
+/** Processes that run, and all that descend from them. */
+function below(pids: readonly number[]): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
     const parent = field(Number(name), 'PPid');
     if (parent !== undefined) parents.set(Number(name), parent);
   }
   const isBelow = (each: number | undefined): boolean =>
-    each === pid || (each !== undefined && isBelow(parents.get(each)));
-  return [...parents.keys()]
-    .filter(isBelow)
-    .reduce((sum, each) => sum + (toMiB(field(each, 'Pss', 'smaps_rollup')) ?? 0), 0);
+    each !== undefined && (pids.includes(each) || isBelow(parents.get(each)));
+  return [...parents.keys()].filter(isBelow);
 }
 
 /** A number of a file about a process; memory is in KiB there. */
 function field(pid: number, name: string, file = 'status'): number | undefined {
-  let text;
+  const text = ifAlive(() => readFileSync(`/proc/${pid}/${file}`, 'utf8')) ?? '';
+  const number = new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1];
+  return number === undefined ? undefined : Number(number);
+}
+
+/**
+ * What a read of /proc gives; undefined where the process was reaped before it (ENOENT) or during
+ * it (ESRCH), or the name belongs to none.
+ */
+function ifAlive<T>(read: () => T): T | undefined {
   try {
-    text = readFileSync(`/proc/${pid}/${file}`, 'utf8');
+    return read();
   } catch (error) {
-    // The process was reaped before the read (ENOENT) or during it (ESRCH), or the name belongs to
-    // no process.
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }
-  const number = new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1];
-  return number === undefined ? undefined : Number(number);
 }
 
 function toMiB(kib: number | undefined): number | undefined {

@@ -1,0 +1,27 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { onTestFinished, expect, test } from 'vitest';
+import { ours } from '../figure.ts';
+import { cpuMsBelow } from '../process-stats.ts';
+
+/** A process in the background, as a service is: its child is busy, and no child of this one. */
+async function busyInBackground(): Promise<number> {
+  const busy = `require('child_process').spawn(process.execPath, ['-e', 'for (;;);'])`;
+  const background = spawn(process.execPath, ['-e', `${busy}; process.stdout.write('.'); setInterval(() => 0, 1e6)`], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    detached: true,
+  });
+  const pid = background.pid ?? 0;
+  onTestFinished(() => void process.kill(-pid, 'SIGKILL'));
+  await once(background.stdout, 'data');
+  return pid;
+}
+
+test('what runs below a process counts as its own, and what is ours begins with this process', async () => {
+  const pid = await busyInBackground();
+  const before = cpuMsBelow([pid]);
+  await expect.poll(() => cpuMsBelow([pid]) - before, { timeout: 30_000 }).toBeGreaterThan(100);
+  expect([...ours]).toEqual([process.pid]);
+  expect(cpuMsBelow([...ours])).toBeGreaterThanOrEqual(cpuMsBelow([pid]) - 20);
+  expect(cpuMsBelow([2 ** 30])).toBe(0);
+});
