@@ -5,7 +5,7 @@ import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
 import { packageRoot } from '../local/package-root.ts';
 
 /** The files of the command line, and what each is made of. */
-const bundleParts = {
+export const bundleParts = {
   sealpin: 'cli/shipped.ts',
   command: 'cli/startup/run-process.ts',
   strength: 'cli/keys/strength.ts', // with dictionaries of 1.6 MB, which Node would read for every command
@@ -54,7 +54,7 @@ export const lateNoble: Plugin = {
 };
 
 /** Leaves what an `import()` loads and another part has to that part. */
-const otherParts: Plugin = {
+export const otherParts: Plugin = {
   name: 'other-parts',
   setup({ onResolve }) {
     onResolve({ filter: /^\./ }, ({ path, kind, resolveDir }) => {

@@ -7,4 +7,5 @@ import { runProcess } from '../startup/run-process.ts';
 
 // As in cli/startup/begin.ts: other users can read the arguments of a process.
 process.title = 'sealpin';
-await runProcess({ scryptLogN: 10 });
+// In CommonJS, as it is bundled, nothing waits at the top.
+void runProcess({ scryptLogN: 10 });

@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
+import { entrySource } from '../../../testkit/programs/command-line.ts';
 import { loadRun } from '../../local/state.ts';
 import { remove, startLocal, type Running } from '../local/harness.ts';
 import { uploadsTo, write } from './tus-uploads.ts';
@@ -80,7 +81,8 @@ async function startedAt(call: Call | undefined): Promise<{ service: Running; di
   if (call === undefined) return { service: await startLocal(), dir };
   const path = join(dir, 'stopping.mjs');
   await writeFile(path, stopping(call, dir));
-  return { service: await startLocal({ env: { NODE_OPTIONS: `--import=${pathToFileURL(path).href}` } }), dir };
+  const env = { NODE_OPTIONS: `--import=${pathToFileURL(path).href}` };
+  return { service: await startLocal({ env, program: entrySource }), dir };
 }
 
 const exists = (path: string): Promise<boolean> =>

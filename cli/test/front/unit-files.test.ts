@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { first, present } from '../../../testkit/present.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
+import { entrySource } from '../../../testkit/programs/command-line.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { entry, remove, startHere } from '../local/harness.ts';
@@ -98,7 +99,7 @@ test('the commands of the unit files run, as a user without a home', async () =>
   await chmod(join(dir, 'pair/public.key'), 0o644);
   const run = (command: string, ...more: string[]): ChildProcess => {
     const words = command.split(' ').slice(1);
-    const argv = ['--no-warnings', entry, ...words, ...more];
+    const argv = ['--no-warnings', entrySource, ...words, ...more];
     const env = { ...bareEnv(), HOME: '/nonexistent' };
     return spawn(process.execPath, argv, { cwd: '/', ...nobody, env, stdio: ['ignore', 'pipe', 'pipe'] });
   };

@@ -10,12 +10,14 @@ import { afterEach } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
-import { madeOnce } from '../../../testkit/run-cache.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
+import { bundledOnce, madeOnce } from '../../../testkit/run-cache.ts';
+import { bundledModule } from '../../../testkit/workerd.ts';
+import { bundleGuard } from '../../local/code/bundle.ts';
 import { keptFile, workerCode } from '../../local/code/worker-code.ts';
 import { Collector, run } from '../environment.ts';
 
-/** The command line, run from its source, with cheap passwords. */
-export const entry = join(import.meta.dirname, '../entry.ts');
+export { entry };
 
 export type Ran = { code: number | null; stdout: string; stderr: string };
 
@@ -71,7 +73,10 @@ async function codeIsBuilt(): Promise<void> {
     const argv = ['-p', 'require("node:module").getCompileCacheDir()'];
     const { stdout } = await promisify(execFile)(process.execPath, argv);
     const own = present(getCompileCacheDir());
-    await workerCode(own);
+    await workerCode(own, async () => ({
+      worker: await bundledModule('worker/index.ts'),
+      guard: await bundledOnce('guard', bundleGuard),
+    }));
     await copyFile(join(own, keptFile), join(stdout.trim(), keptFile));
     return true;
   });
@@ -80,16 +85,17 @@ async function codeIsBuilt(): Promise<void> {
 /**
  * Starts the service of a data directory (a fresh temporary one by default) on a free port and
  * waits until it is ready.
+ * @param o.program instead of the bundled command line
  */
 export async function startLocal(
-  o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
+  o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string>; program?: string } = {},
 ): Promise<Running> {
   await codeIsBuilt();
   const dataDir = o.dataDir ?? (await newDataDir());
   const port = o.args?.some((arg) => arg.startsWith('--port')) === true ? [] : ['--port=0'];
   const child = spawn(
     process.execPath,
-    [entry, 'start', ...port, '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])],
+    [o.program ?? entry, 'start', ...port, '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, NO_COLOR: '1', ...o.env },

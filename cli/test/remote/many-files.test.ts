@@ -9,7 +9,7 @@ import { client, type Client } from '../../../testkit/api-client.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
-import { entry, remove, sealpin, startLocal } from '../local/harness.ts';
+import { entry, here, remove, sealpin, startHere, startLocal } from '../local/harness.ts';
 
 const files = long ? 10_000 : 150;
 const pageItems = 100;
@@ -27,7 +27,7 @@ type Started = {
 
 const start: Readonly<Record<Kind, () => Promise<Started>>> = {
   async 'embedded node'() {
-    const service = await startLocal();
+    const service = await (long ? startLocal : startHere)();
     const { url, apiKey, dataDir } = service;
     return {
       url,
@@ -68,10 +68,8 @@ describe.each<Kind>(long ? ['embedded node', 'R2'] : ['embedded node'])('%s', (k
   /** Runs a command to its end, and in the long form says what it took. */
   async function said<T>(...args: string[]): Promise<T & { seconds: number }> {
     const started = performance.now();
-    const { code, stdout, stderr } = await sealpin([...args, '--json', ...service.at], {
-      ...service.env,
-      NODE_OPTIONS: tellsMemory,
-    });
+    const env = { ...service.env, ...(long && { NODE_OPTIONS: tellsMemory }) };
+    const { code, stdout, stderr } = await (long ? sealpin : here)([...args, '--json', ...service.at], env);
     const seconds = (performance.now() - started) / 1000;
     expect(code, stderr).toBe(0);
     const mib = Math.round(Number(/maxrss=(\d+)/.exec(stderr)?.[1]) / 1024);

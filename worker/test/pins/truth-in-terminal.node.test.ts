@@ -4,9 +4,9 @@
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Health, StoredFile } from '../../../shared/api.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
@@ -18,7 +18,6 @@ import { full, losses, refusals, writes } from './ways-to-fail.ts';
 import { exitOf } from '../../../shared/errors.ts';
 import { present } from '../../../testkit/present.ts';
 
-const entry = join(import.meta.dirname, '../../../cli/test/entry.ts');
 let world: World;
 
 /** Node 24 may hang as it ends, all output written, while V8 compiles in another thread. */

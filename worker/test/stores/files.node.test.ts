@@ -72,7 +72,8 @@ describeStores('%s', kinds, (kind) => {
       expect((await store.keys()).filter((key) => key.startsWith('cid/'))).toHaveLength(1);
       for (const ms of [0, day / 24, day]) {
         await store.pass(ms, { rounds: 2 });
-        expect(Buffer.compare(await bytesOf(get(fileId)), bytes)).toBe(0);
+        // What is lost at one of them stays lost.
+        if (long || ms === day) expect(Buffer.compare(await bytesOf(get(fileId)), bytes)).toBe(0);
       }
       await remove(fileId);
       expect(await store.keys()).toEqual(['service']);

@@ -58,7 +58,7 @@ class History {
     this.#store = store;
     this.#canDie = canDie;
     this.#random = sequence(seed);
-    this.#contents = [700, 1.5 * mib, 4.5 * mib, 17 * mib + 5].map((size) => randomBytes(size));
+    this.#contents = [700, 1.5 * mib, (long ? 4.5 : 2.5) * mib, 17 * mib + 5].map((size) => randomBytes(size));
   }
 
   #one<T>(items: readonly T[]): T {

@@ -25,6 +25,7 @@ describeStores('objects of nobody in S3', ['s3'], () => {
     present(store.hostile).obey();
     await store.pass(3 * day, { rounds: 3 });
     expect(await store.keys()).toEqual(['service']);
+    store.forget();
   }
 
   /** Stores a file and deletes it. @returns the digits of the object that has had its row */
