@@ -29,6 +29,9 @@ type InPlace = {
   tell(name: string): void;
 };
 
+/** The part of a store that takes new files. */
+export type FileIntake = Pick<Store, 'writer' | 'publish'> & { readonly catalog: Pick<Catalog, 'untilPinned'> };
+
 /**
  * Writes a file, which stays for an hour unless it is pinned.
  * @param pieces each may be overwritten once the next one is asked for
@@ -36,7 +39,7 @@ type InPlace = {
  * @throws what they throw, and the errors of the disk; nothing is kept then
  */
 export async function receive(
-  store: Store,
+  store: FileIntake,
   pieces: AsyncIterable<Uint8Array>,
   inPlace?: InPlace,
 ): Promise<ReceivedFile> {
@@ -87,7 +90,11 @@ type PartsOptions = {
  * @throws the errors of the disk, an AbortError of the signal: what has come since the last call of
  * `onReceived` is not kept
  */
-export async function receiveParts(store: Store, pieces: AsyncIterable<Uint8Array>, o: PartsOptions): Promise<boolean> {
+export async function receiveParts(
+  store: FileIntake,
+  pieces: AsyncIterable<Uint8Array>,
+  o: PartsOptions,
+): Promise<boolean> {
   const receiver = new Receiver(store, o);
   const source = pieces[Symbol.asyncIterator]();
   let isWhole = true;
@@ -114,7 +121,7 @@ export async function receiveParts(store: Store, pieces: AsyncIterable<Uint8Arra
 }
 
 class Receiver {
-  readonly #store: Store;
+  readonly #store: FileIntake;
   readonly #options: PartsOptions;
   readonly #head = Buffer.alloc(sniffBytes);
   #headBytes = 0;
@@ -128,7 +135,7 @@ class Receiver {
   saved: Promise<void> = Promise.resolve();
   #failure: { cause: unknown } | undefined;
 
-  constructor(store: Store, options: PartsOptions) {
+  constructor(store: FileIntake, options: PartsOptions) {
     this.#store = store;
     this.#options = options;
     this.#leaves = options.leaves;

@@ -1,8 +1,7 @@
 /** The CID of a file and the rows of its blocks, from its leaves. */
 import { hash } from 'node:crypto';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
-import type { Catalog } from './catalog.ts';
-import { openRows, type Complete } from './rows.ts';
+import { openRows, type Complete, type Staging } from './rows.ts';
 
 /** A file whose bytes are those of one UnixFS file. `dagBytes`: all of its blocks together. */
 export type Written = Complete & { bytes: number; dagBytes: number };
@@ -21,7 +20,7 @@ export interface Indexer {
  * @param file its name on disk
  * @param o.stage stages the rows of a large file in the catalog before the file is complete
  */
-export function indexer(catalog: Catalog, file: string, o: { stage: boolean }): Indexer {
+export function indexer(catalog: Staging, file: string, o: { stage: boolean }): Indexer {
   const rows = openRows(catalog, file, o);
   let position = 0;
   let nodeBytes = 0;

@@ -24,6 +24,9 @@ export interface Rows {
   abort(): void;
 }
 
+/** The part of a catalog that keeps rows ahead of their file. */
+export type Staging = Pick<Catalog, 'stage' | 'unstage'>;
+
 /** Rows that are kept in memory, those of 4 GiB, and the most bytes of nodes among them. */
 const maxRows = 4096;
 const maxNodeBytes = 4_194_304;
@@ -33,7 +36,7 @@ const maxNodeBytes = 4_194_304;
  * @param file its name on disk
  * @param o.stage writes rows to the catalog before the file is complete
  */
-export function openRows(catalog: Catalog, file: string, { stage }: { stage: boolean }): Rows {
+export function openRows(catalog: Staging, file: string, { stage }: { stage: boolean }): Rows {
   let rows: BlockRow[] = [];
   let nodeBytes = 0;
   let hasStaged = false;

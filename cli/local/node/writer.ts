@@ -1,7 +1,7 @@
 /** Writing of a file, whose CID is computed meanwhile. */
-import type { Catalog } from './catalog.ts';
 import { indexer, type Indexer, type Written } from './indexer.ts';
 import { NewFile } from './new-file.ts';
+import type { Staging } from './rows.ts';
 
 /** A file that is being written. */
 export class Writer {
@@ -14,7 +14,7 @@ export class Writer {
   }
 
   /** Begins a file in the folder `data`. Without `keep` only its CID is computed. */
-  static async open(data: string, catalog: Catalog, keep: boolean): Promise<Writer> {
+  static async open(data: string, catalog: Staging, keep: boolean): Promise<Writer> {
     const file = await NewFile.create(data, { keep, suffix: '' });
     return new Writer(file, indexer(catalog, file.name, { stage: keep }));
   }
