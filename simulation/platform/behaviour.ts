@@ -66,6 +66,14 @@ export class Behaviour {
     return other;
   }
 
+  /** Waits for the disk of a backend that is in the process in front. @throws where it fails */
+  async disk(): Promise<void> {
+    if (this.has('hangs')) await new Promise(() => undefined);
+    await this.scheduler.sleep(this.#travelMs(), `${this.id} writes`);
+    if (this.has('full')) throw Object.assign(new Error('write'), { code: 'ENOSPC' });
+    if (this.meets('busy')) throw new Error('the disk does not answer');
+  }
+
   /**
    * Makes a request.
    * @param work what the backend does, when it arrives @param signal takes it back before that
@@ -100,10 +108,16 @@ export class Behaviour {
     const aborted = (): void => reject(signal?.reason as Error);
     signal?.addEventListener('abort', aborted);
     owner.send(() => {
-      const ms = travel() + (this.meets('late') ? random.spread(lateMs.from, lateMs.to) : 0);
-      scheduler.later(ms, name, () => void arrive(), newOwner(this.id));
+      scheduler.later(this.#travelMs(), name, () => void arrive(), newOwner(this.id));
     });
     return promise;
+  }
+
+  /** Time after which a request arrives, in ms. */
+  #travelMs(): number {
+    const { random } = this;
+    const ms = random.spread(travelMs.from, travelMs.to);
+    return ms + (this.meets('late') ? random.spread(lateMs.from, lateMs.to) : 0);
   }
 
   /** A stream of bytes, which may be cut, or never end. @param signal ends it, while it waits */

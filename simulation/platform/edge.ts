@@ -1,6 +1,6 @@
 /** Requests of clients to the Worker: they travel, their lines break, and who serves them dies. */
 import { newOwner, type Owner, type Scheduler } from '../host/scheduler.ts';
-import type { Answer, Arrivals, Sent } from './line.ts';
+import type { Answer, Arrivals, Line, Sent } from './line.ts';
 import type { SimulatedFront } from './simulated-front.ts';
 
 /** The line broke before there was an answer. */
@@ -63,10 +63,11 @@ export class Edge {
         const response = await this.#o.worker.fetch(request, this.#o.env, context);
         return { status: response.status, headers: response.headers, ...(await read(response)) };
       };
-      const asked = (headers = {}): Request => this.#request({ ...sent, headers: { ...sent.headers, ...headers } });
+      const asked: Line['asked'] = (headers, body) =>
+        this.#request({ ...sent, headers: { ...sent.headers, ...headers } }, body);
       const next = this.#arrivals(sent, broken);
       handed = this.#o.front?.take(sent, { asked, next, worker: owner, broken });
-      const answer = await (handed?.answer(ask) ?? ask(this.#request(sent, next)));
+      const answer = await (handed?.answer(ask) ?? ask(asked({}, next)));
       if (handed?.owner.isDead !== true)
         scheduler.later(travel(), `${owner.name} answers ${answer.status}`, () => resolve(answer), client);
       await Promise.race([Promise.allSettled(waiting), scheduler.sleep(graceMs)]);

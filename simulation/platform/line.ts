@@ -16,9 +16,9 @@ export type Answer = { status: number; headers: Headers; bytes: Uint8Array; isWh
 /** Gives the next bytes of a body; undefined: it has ended. */
 export type Arrivals = () => Promise<Uint8Array | undefined>;
 
-/** A request on its way. `asked`: makes it for the Worker, without its body. */
+/** A request on its way. `asked`: makes it for the Worker, with the body that is given. */
 export type Line = {
-  asked(headers?: Record<string, string>): Request;
+  asked(headers?: Record<string, string>, body?: Arrivals): Request;
   worker: Owner;
   next: Arrivals | undefined;
   /** Breaks the line to the client. */

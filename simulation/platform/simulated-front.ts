@@ -2,11 +2,14 @@
  * The process in front of the Worker, which has a node in it: bytes of plain files go between
  * clients and the node, past the Worker.
  */
+import type { IncomingMessage } from 'node:http';
+import { isHandedOver } from '../../cli/local/front/handover.ts';
+import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Line, Sent } from './line.ts';
-import { SimulatedHandover, type HandoverOptions } from './simulated-handover.ts';
+import { SimulatedHandover, type Asked, type HandoverOptions } from './simulated-handover.ts';
 
-/** Requests whose bytes the node may take or give, and the share of them that it does. */
-const passing = { what: /^(?:POST \/v1\/storage\/plain\?|GET \/v1\/storage\/)/, share: 0.7 };
+/** The share of the requests whose bytes the node may take or give, of which it does. */
+const share = 0.7;
 
 export class SimulatedFront {
   readonly #o: HandoverOptions;
@@ -24,10 +27,14 @@ export class SimulatedFront {
   }
 
   /** Takes a request; undefined: it goes to the Worker as it is. */
-  take({ method, path, body }: Sent, line: Line): SimulatedHandover | undefined {
-    const isPassing = passing.what.test(`${method} ${path}`) && body?.length !== 0;
-    if (!isPassing || !this.#o.scheduler.random('front').chance(passing.share)) return undefined;
-    const made = new SimulatedHandover(this.#o, line);
+  take({ method, path, headers, body }: Sent, line: Line): SimulatedHandover | undefined {
+    if (body?.length === 0) return undefined;
+    // Small ones go that way, too.
+    const bytes = Math.max(leafBytes, body?.length ?? 0);
+    const fields = { ...Object.fromEntries(new Headers(headers)), 'content-length': String(bytes) };
+    const asked: Asked = { method, url: path, headers: fields };
+    if (!isHandedOver(asked as IncomingMessage) || !this.#o.scheduler.random('front').chance(share)) return undefined;
+    const made = new SimulatedHandover(this.#o, line, asked);
     this.handovers.set(made.request, body === undefined ? {} : { report: made.report() });
     this.#running.add(made);
     made.owner.died.add(() => this.#running.delete(made));

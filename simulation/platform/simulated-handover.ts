@@ -5,15 +5,21 @@
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough, Readable, Writable } from 'node:stream';
-import { give, handOver, type Direct, type Place } from '../../cli/local/front/handover.ts';
+import { give, handOver, isContinued, wantsBody, type Direct, type Place } from '../../cli/local/front/handover.ts';
+import { receive, receiveParts, type FileIntake } from '../../cli/local/node/direct.ts';
 import { newOwner, type Owner, type Scheduler } from '../host/scheduler.ts';
 import type { Answer, Line } from './line.ts';
 
 const travelMs = { from: 0.2, to: 40 };
 /** Time between pieces of a body, in ms: the Worker hears that some arrive. */
 const pieceMs = { from: 1, to: 400 };
+/** The same where a part ends before its client goes on. */
+const slowMs = { from: 5_000, to: 9_000 };
 
-export type HandoverOptions = { scheduler: Scheduler; node: Pick<Direct, 'receive' | 'bytesOf'> };
+export type HandoverOptions = { scheduler: Scheduler; node: Pick<Direct, 'bytesOf'>; intake: FileIntake };
+
+/** What a request asks for. */
+export type Asked = Pick<IncomingMessage, 'method' | 'url' | 'headers'>;
 
 export class SimulatedHandover {
   readonly owner: Owner;
@@ -21,28 +27,33 @@ export class SimulatedHandover {
   readonly #o: HandoverOptions;
   readonly #line: Line;
   readonly #left = new AbortController();
-  readonly #body: Readable & { socket: { destroyed: boolean }; headers: object };
+  readonly #body: Readable & Asked & { socket: { destroyed: boolean } };
   /** What goes to the Worker. */
   readonly #upstream = new PassThrough();
+  /** Set while what has arrived counts also where the client leaves. */
+  #isKept = false;
 
-  constructor(options: HandoverOptions, line: Line) {
+  constructor(options: HandoverOptions, line: Line, asked: Asked) {
     this.#o = options;
     this.#line = line;
     this.owner = newOwner(`front of ${line.worker.name}`);
     this.request = new Request(line.asked(), { signal: this.#left.signal });
-    this.#body = Object.assign(Readable.from(this.#arriving()), { socket: { destroyed: false }, headers: {} });
+    this.#body = Object.assign(Readable.from(this.#arriving()), { ...asked, socket: { destroyed: false } });
   }
 
   /** Ends the process that serves it: what has not arrived at the Worker is lost. */
   end(): void {
     this.#o.scheduler.kill(this.owner);
+    this.#isKept = false;
     this.#line.broken();
   }
 
   /** The client has left. */
   leave(): void {
     this.#body.socket.destroyed = true;
-    for (const each of [this.#body, this.#upstream]) each.destroy();
+    this.#body.destroy();
+    if (this.#isKept) return;
+    this.#upstream.destroy();
     const left = (): void => this.#left.abort(new Error('The client has disconnected.'));
     this.#o.scheduler.later(this.#ms(travelMs), 'the line to the Worker broke', left, this.#line.worker);
   }
@@ -50,14 +61,16 @@ export class SimulatedHandover {
   /** What comes instead of the body, which is received once the Worker asks for it. */
   report(): ReadableStream<Uint8Array> {
     const { scheduler } = this.#o;
-    const [request, upstream] = [this.#body as unknown, this.#upstream as unknown];
-    const receive = (): void =>
-      void handOver(request as IncomingMessage, upstream as ClientRequest, this.#direct(), () => undefined);
+    const upstream = this.#upstream as unknown as ClientRequest;
+    const begin = (): void => {
+      this.#isKept = isContinued(this.#asked);
+      void handOver(this.#asked, upstream, this.#direct(), () => undefined);
+    };
     const told = this.#upstream[Symbol.asyncIterator]() as AsyncIterator<Uint8Array, undefined>;
     let isAsked = false;
     let rest: Uint8Array | undefined = new Uint8Array();
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-      if (!isAsked) scheduler.later(this.#ms(travelMs), 'the body is asked for', receive, this.owner);
+      if (!isAsked) scheduler.later(this.#ms(travelMs), 'the body is asked for', begin, this.owner);
       isAsked = true;
       const failed = await (rest?.length === 0 ? told.next() : Promise.resolve({ value: rest })).then(
         ({ value }) => void (rest = value),
@@ -81,9 +94,13 @@ export class SimulatedHandover {
    * Worker is asked: for all of it, or for the byte at which the response broke off.
    */
   async answer(ask: (request: Request) => Promise<Answer>): Promise<Answer> {
-    const { asked } = this.#line;
+    const { asked, next } = this.#line;
     const answer = await ask(this.request);
     this.#upstream.emit('response');
+    this.#isKept = false;
+    const hasLeft = this.owner.isDead || this.#body.socket.destroyed;
+    const told = { headers: Object.fromEntries(answer.headers) } as IncomingMessage;
+    if (!hasLeft && wantsBody(this.#asked, told)) return await ask(asked({}, next));
     const place = answer.headers.get('sealpin-place');
     if (place === null || this.owner.isDead) return answer;
     const pieces: Uint8Array[] = [];
@@ -101,9 +118,14 @@ export class SimulatedHandover {
     return { ...answer, bytes: new Uint8Array(Buffer.concat(pieces)), isWhole: failedAt === undefined };
   }
 
+  /** The request, as the product looks at it. */
+  get #asked(): IncomingMessage {
+    return this.#body as unknown as IncomingMessage;
+  }
+
   /** The node, as the product takes it. */
   #direct(): Direct {
-    const { node, scheduler } = this.#o;
+    const { node, intake, scheduler } = this.#o;
     const bytesOf = async function* (this: SimulatedHandover, file: Parameters<Direct['bytesOf']>[0]) {
       for await (const piece of node.bytesOf(file)) {
         await scheduler.sleep(this.#ms(travelMs), 'bytes are read');
@@ -113,13 +135,20 @@ export class SimulatedHandover {
     const none = (): never => {
       throw new Error('nobody asks for it here');
     };
-    const others = { receiveParts: none, carOf: none, header: none, giving: new Set<ServerResponse>() };
-    return { receive: (pieces) => node.receive(pieces), bytesOf, ...others };
+    return {
+      receive: (pieces) => receive(intake, pieces),
+      receiveParts: (pieces, o) => receiveParts(intake, pieces, o),
+      bytesOf,
+      carOf: none,
+      header: none,
+      giving: new Set<ServerResponse>(),
+    };
   }
 
   async *#arriving(): AsyncGenerator<Uint8Array> {
     for (let piece = await this.#line.next?.(); piece !== undefined; piece = await this.#line.next?.()) {
-      await this.#o.scheduler.sleep(this.#ms(pieceMs), 'slow bytes arrive');
+      const isSlow = isContinued(this.#asked) && this.#o.scheduler.random('front').chance(0.4);
+      await this.#o.scheduler.sleep(this.#ms(isSlow ? slowMs : pieceMs), 'slow bytes arrive');
       yield Buffer.from(piece);
     }
   }

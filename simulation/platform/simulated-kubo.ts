@@ -1,15 +1,6 @@
 /** A Kubo behind its RPC, as the adapter uses it, over blocks in memory. */
-import { sniffBytes } from '../../shared/crypto/index.ts';
-import {
-  carReader,
-  cidBuilder,
-  cidFromBytes,
-  cidOf,
-  linksOf,
-  openFile,
-  parseCid,
-  sha256,
-} from '../../shared/ipfs/index.ts';
+import { EventEmitter } from 'node:events';
+import { carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid, sha256 } from '../../shared/ipfs/index.ts';
 import { bytesOf, sentWithin, type Behaviour } from './behaviour.ts';
 
 /** Answer of a Kubo to a command: bytes, an object in JSON, or an error with a message. */
@@ -28,6 +19,8 @@ export class SimulatedKubo {
   /** Blocks by CID, and names of recursive pins by CID. */
   readonly blocks = new Map<string, Uint8Array>();
   readonly pins = new Map<string, string>();
+  /** Tells of each CID that is pinned. */
+  readonly pinning = new EventEmitter().setMaxListeners(0);
   /** Blocks whose bytes were changed here. */
   readonly #damaged = new Set<string>();
 
@@ -52,24 +45,6 @@ export class SimulatedKubo {
     if ('bytes' in answer) return new Response(behaviour.stream(answer.bytes, signal) as BodyInit);
     if ('message' in answer) return Response.json({ Message: answer.message, Code: 0, Type: 'error' }, { status: 500 });
     return Response.json(answer.json);
-  }
-
-  /** Takes a file from the process that it is in, and does not pin it. @throws if its disk fails */
-  async receive(pieces: AsyncIterable<Uint8Array>): Promise<{ cid: string; bytes: number; head: Uint8Array }> {
-    const { behaviour } = this;
-    const bytes = await bytesOf(pieces);
-    if (behaviour.has('full')) throw Object.assign(new Error('write'), { code: 'ENOSPC' });
-    if (behaviour.meets('busy')) throw new Error('the disk does not answer');
-    const made = new Map<string, Uint8Array>();
-    let at = 0;
-    const builder = cidBuilder({
-      onLeaf: (cid, length) => void made.set(cid, bytes.slice(at, (at += length))),
-      onNode: (cid, block) => void made.set(cid, block.slice()),
-    });
-    await builder.write(bytes);
-    const { cid } = await builder.finish();
-    for (const [each, block] of made) if (!this.blocks.has(each)) this.blocks.set(each, block);
-    return { cid, bytes: bytes.length, head: bytes.slice(0, sniffBytes) };
   }
 
   /** Gives bytes of a file, verified. @throws if it lacks them, or its disk fails */
@@ -198,6 +173,7 @@ export class SimulatedKubo {
     if (missing !== undefined) return { message: `pin: ipld: could not find ${missing}` };
     this.#o.pinned(this.rootOf(cid));
     this.pins.set(cid, name);
+    this.pinning.emit(cid);
     return { json: { Pins: [cid] } };
   }
 

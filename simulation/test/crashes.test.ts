@@ -10,8 +10,10 @@ beforeAll(async () => void (code = await loadCode()));
 
 /** A few of everything that objects do, in 2,000 tasks. */
 const ordinary = planFrom('crashed-anywhere.json');
-/** The same of bytes that go past the Worker, in 800 tasks. */
+/** Files in one request that go past the Worker, in 800 tasks. */
 const handedOver = planFrom('handed-over.json');
+/** Those of several requests, in 1,100 tasks. */
+const partsHandedOver = planFrom('parts-handed-over.json');
 
 /** What ends once so many tasks have run, or commits were made. */
 const crashes: Record<string, (after: number) => Fault> = {
@@ -30,8 +32,12 @@ const crashes: Record<string, (after: number) => Fault> = {
 /** The place that the short form tries; the long form tries all. */
 const shortPlace = 40;
 
-test.for(Object.entries(crashes))('nothing is violated by %s, wherever it comes', async ([, fault]) => {
-  const plan = fault(0).kind === 'front ends' ? handedOver : ordinary;
+const cases = Object.entries(crashes).flatMap(([name, fault]) => {
+  const one = fault(0).kind === 'front ends' ? handedOver : ordinary;
+  return [one, partsHandedOver].map((plan) => [name, plan.seed, plan, fault] as const);
+});
+
+test.for(cases)('nothing is violated by %s in "%s", wherever it comes', async ([, , plan, fault]) => {
   const [burst, ...others] = plan.bursts;
   for (let after = long ? 1 : shortPlace, hasStruck = true; hasStruck; after += 1) {
     const steps = [{ id: 100, atMs: 0, fails: fault(after) }, ...(burst?.steps ?? [])];

@@ -239,4 +239,29 @@ export const plantedFaults: readonly PlantedFault[] = [
     seed: 'handed-over.json',
     found: /has other bytes/,
   },
+  {
+    name: 'a part that the process in front has received is pinned before its row is there',
+    file: 'worker/upload/continue-upload.ts',
+    from: 'await this.#save(seal, sent, () => state, ending);',
+    to: `if (part) await service.pin(part.cid, { bytes: part.bytes, beside: false, signal });
+        await this.#save(seal, sent, () => state, ending);`,
+    seed: 'parts-handed-over.json',
+    found: /and no row says so/,
+  },
+  {
+    name: 'parts that the process in front has received count before they are pinned',
+    file: 'worker/upload/continue-upload.ts',
+    from: 'held: Promise.resolve() };',
+    to: 'held: Promise.resolve(), name: () => part.cid };',
+    seed: 'parts-handed-over.json',
+    found: /what had arrived is lost/,
+  },
+  {
+    name: 'the bytes behind a part count again with the next one',
+    file: 'worker/upload/continue-upload.ts',
+    from: 'offset = firstLeaf * leafBytes + tail.length;',
+    to: 'offset += (part?.bytes ?? 0) + tail.length;',
+    seed: 'parts-handed-over.json',
+    found: /were sent|is listed with/,
+  },
 ];

@@ -24,6 +24,10 @@ export type Action =
       days: number;
       isAbandoned: boolean;
       isConfused?: boolean;
+      /** Its pieces are whole leaves. */
+      isAligned?: boolean;
+      /** What else happens to a piece that is under way: its line breaks, or another client does it. */
+      meanwhile?: 'breaks' | 'sent twice' | 'ended';
     }
   | { kind: 'storeSigned'; mode: Mode; content: number }
   | { kind: 'read' | 'readSigned' | 'delete' | 'receipt' | 'verify' | 'note'; of: number }
@@ -69,6 +73,8 @@ export type Plan = {
 
 /** Contents that files have: few, so that the same bytes are stored again and again. */
 export const contents = 10;
+/** One of more than two leaves besides, for uploads past the Worker. */
+export const ofThreeLeaves = contents;
 export const accounts = 2;
 
 export const topologies: readonly [Topology, ...Topology[]] = [
@@ -86,8 +92,9 @@ export const topologies: readonly [Topology, ...Topology[]] = [
 /** The bytes of a content. */
 export function contentOf(content: number): Uint8Array {
   const random = new Random(`content ${content}`);
+  const largeBytes = content === ofThreeLeaves ? 2_100_000 : 1_200_000;
   const bytes = new Uint8Array(
-    content === 0 ? 0 : content < contents - 2 ? random.spread(1, 3_000) : 1_200_000 + content * 9,
+    content === 0 ? 0 : content < contents - 2 ? random.spread(1, 3_000) : largeBytes + content * 9,
   );
   const block = new Uint8Array(Math.min(bytes.length, 1_000));
   random.draw(block);

@@ -5,7 +5,7 @@
  */
 import { Random } from '../host/random.ts';
 import { troubles } from '../platform/behaviour.ts';
-import { accounts, contents, topologies, type Action, type Burst, type Fault } from './plan.ts';
+import { accounts, contents, ofThreeLeaves, topologies, type Action, type Burst, type Fault } from './plan.ts';
 import type { Mode, Plan, Step, Topology } from './plan.ts';
 
 const secondMs = 1_000;
@@ -266,6 +266,20 @@ class Builder {
       days: this.#days(100),
       isAbandoned: random.chance(0.15),
       isConfused: random.chance(0.1),
+      ...this.#pastTheWorker(),
+    };
+  }
+
+  /** What an upload has besides where its bytes may go past the Worker. */
+  #pastTheWorker(): Partial<Extract<Action, { kind: 'upload' }>> {
+    const front = this.#front;
+    if (front === undefined) return {};
+    const meanwhile = front.pick(['breaks', 'sent twice', 'ended', undefined, undefined, undefined] as const);
+    const isAligned = front.chance(0.7);
+    return {
+      isAligned,
+      ...(meanwhile && { meanwhile }),
+      ...(front.chance(0.3) && { content: ofThreeLeaves }),
     };
   }
 

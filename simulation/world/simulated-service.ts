@@ -7,6 +7,7 @@ import type { Topology } from './plan.ts';
 import { SimulatedBucket } from '../platform/simulated-bucket.ts';
 import { Edge, type Worker } from '../platform/edge.ts';
 import { SimulatedFront } from '../platform/simulated-front.ts';
+import { intakeOf } from '../platform/simulated-intake.ts';
 import { SimulatedKubo } from '../platform/simulated-kubo.ts';
 import { SimulatedS3 } from '../platform/simulated-s3.ts';
 import { Kv } from '../platform/kv.ts';
@@ -77,7 +78,7 @@ export class SimulatedService {
     this.shares = namespace('SHARE', Share);
     this.metrics = namespace('METRICS', Metrics);
     const node = this.kubos.get('b0');
-    this.front = hasFront && node ? new SimulatedFront({ scheduler, node }) : undefined;
+    this.front = hasFront && node ? new SimulatedFront({ scheduler, node, intake: intakeOf(node) }) : undefined;
     env['HANDOVERS'] = this.front?.handovers;
     this.edge = new Edge({ scheduler, worker: worker as unknown as Worker, env, front: this.front });
   }

@@ -1,6 +1,6 @@
 /** Clients that store files, in one request or in several, or by a signed URL. */
 import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
-import { cidOf, sha256 } from '../../shared/ipfs/index.ts';
+import { cidOf, leafBytes, sha256 } from '../../shared/ipfs/index.ts';
 import { dayMs, hourMs, type Actor, type Doing } from './actor.ts';
 import { jsonOf, type Told } from './asking.ts';
 import { Violation, type ModelFile } from './model.ts';
@@ -57,7 +57,7 @@ function settled(actor: Actor, file: ModelFile, told: Told): void {
 
 /** Stores a file in several requests, each where the service says. */
 export async function upload(actor: Actor, action: Doing<'upload'>): Promise<void> {
-  const { content, pieces, isAbandoned, isConfused } = action;
+  const { content, pieces, isAbandoned, isConfused, isAligned, meanwhile } = action;
   const { mode, end } = termsOf(actor, action);
   const file = begin(actor, mode, content, end);
   file.reservesUntil = actor.now + 8 * dayMs;
@@ -78,19 +78,23 @@ export async function upload(actor: Actor, action: Doing<'upload'>): Promise<voi
   const path = created.answer?.headers.get('Location')?.replace('https://files.example.com', '') ?? undefined;
   if (created.status !== 201 || path === undefined)
     return created.isCertain ? actor.world.model.refused(file, created, actor.now) : undefined;
-  const size = Math.max(1, Math.ceil(bytes.length / pieces));
+  const unit = isAligned === true ? leafBytes : 1;
+  const size = Math.max(1, Math.ceil(bytes.length / pieces / unit)) * unit;
   let tries = 0;
   for (let offset = 0; tries < 6;) {
     if (isAbandoned && offset > 0) return;
     if (isConfused === true && offset > 0) await sendAgain(actor, path, bytes.subarray(0, size), offset);
     const body = bytes.subarray(offset, offset + size);
     const chunk = { ...tus, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(offset) };
-    const told = await actor.ask('PATCH', path, { headers: chunk, body, isRepeatable: false });
+    // Each break halves what is left.
+    const also = meanwhile === 'breaks' && offset > 0 ? undefined : meanwhile;
+    const told = await sendPiece(actor, path, { headers: chunk, body }, also);
     if (told.status === 204 && offset + body.length >= bytes.length) break;
     const head = told.status === 204 ? told : await actor.ask('HEAD', path, { headers: tus, isRepeatable: true });
     const arrived = Number(head.answer?.headers.get('Upload-Offset') ?? Number.NaN);
     if (head.status === 404 || head.status === 410 || Number.isNaN(arrived)) return;
-    if (arrived < offset) throw new Violation(`step ${actor.step.id}: ${offset} bytes arrived, and now ${arrived}`);
+    if (arrived < offset || arrived > offset + body.length)
+      throw new Violation(`step ${actor.step.id}: ${offset} bytes had arrived, ${body.length} were sent: ${arrived}`);
     tries = arrived > offset ? 0 : tries + 1;
     if (tries > 0) await actor.pause(1_000 * 2 ** tries);
     offset = arrived;
@@ -98,11 +102,31 @@ export async function upload(actor: Actor, action: Doing<'upload'>): Promise<voi
   }
   for (let looks = 0; looks < 8; looks += 1) {
     const told = await actor.ask('GET', path, { isRepeatable: true });
-    const upload = jsonOf<{ state?: string; file?: { fileId: string; cid: string } }>(told.answer);
+    const upload = jsonOf<{ state?: string; code?: string; file?: { fileId: string; cid: string } }>(told.answer);
     if (upload.state === 'done' && upload.file) return actor.world.model.stored(file, upload.file, actor.now);
+    if (upload.code === 'pinning_lost') throw new Violation(`step ${actor.step.id}: what had arrived is lost`);
     if (told.status !== 200 || upload.state !== 'finishing') return;
     await actor.pause(60_000);
   }
+}
+
+/** Sends a piece of an upload, and does meanwhile what is asked for. */
+async function sendPiece(
+  actor: Actor,
+  path: string,
+  piece: { headers: Record<string, string>; body: Uint8Array },
+  meanwhile: Doing<'upload'>['meanwhile'],
+): Promise<Told> {
+  const send = (cutAt?: number): Promise<Told> => actor.ask('PATCH', path, { ...piece, cutAt, isRepeatable: false });
+  if (meanwhile === undefined) return await send();
+  if (meanwhile === 'breaks') return await send(piece.body.length >> 1);
+  const other = async (): Promise<unknown> => {
+    await actor.pause(actor.world.service.scheduler.random('front').spread(1, 6_000));
+    if (meanwhile === 'sent twice') return await send();
+    return await actor.ask('DELETE', path, { headers: { 'Tus-Resumable': '1.0.0' }, isRepeatable: true });
+  };
+  const [told] = await Promise.all([send(), other()]);
+  return told;
 }
 
 /** Sends the first bytes of an upload that has more already. */
