@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { long } from '../../testkit/long-run.ts';
+import { first } from '../../testkit/present.ts';
 import { loadCode } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
 import { shrink } from '../shrink.ts';
@@ -8,7 +9,7 @@ import { planFrom } from './histories.ts';
 import { plantedFaults } from './planted-faults.ts';
 
 /** Of the short form: some that the first seeds find. */
-const quick = plantedFaults.filter(({ seed }) => Number(seed) <= 2).slice(1, 3);
+const quick = plantedFaults.filter(({ seed }) => Number(seed) <= 2).slice(0, 2);
 
 /** Seeds that are tried where the one that found a fault does not find it any more. */
 const others = long ? Array.from({ length: 100 }, (_, i) => String(i + 1)) : [];
@@ -36,10 +37,10 @@ test('every planted fault is a change of what the product has', async () => {
 });
 
 test.runIf(long)('a plan that fails is shrunk to the steps that matter', async () => {
-  const [fault] = plantedFaults;
-  const code = await loadCode(fault && [fault]);
-  const plan = planOf(code, fault?.seed ?? '', 0.5);
+  const fault = first(plantedFaults);
+  const code = await loadCode([fault]);
+  const plan = planOf(code, fault.seed, 0.5);
   const small = await shrink(code, { plan, run: await runPlan(code, plan) }, () => undefined);
-  expect(small.run.violation).toMatch(/says twice|left/);
+  expect(small.run.violation).toMatch(fault.found);
   expect(small.plan.bursts.flatMap(({ steps }) => steps).length).toBeLessThan(8);
 });
