@@ -26,7 +26,7 @@ export type Action =
       isConfused?: boolean;
       /** Its pieces are whole leaves. */
       isAligned?: boolean;
-      /** What else happens to a piece that is under way: its line breaks, or another client does it. */
+      /** What happens while a piece is under way. */
       meanwhile?: 'breaks' | 'sent twice' | 'ended';
     }
   | { kind: 'storeSigned'; mode: Mode; content: number }
@@ -74,7 +74,7 @@ export type Plan = {
 /** Contents that files have: few, so that the same bytes are stored again and again. */
 export const contents = 10;
 /** One of more than two leaves besides, for uploads past the Worker. */
-export const ofThreeLeaves = contents;
+export const ofThreeLeaves = 10;
 export const accounts = 2;
 
 export const topologies: readonly [Topology, ...Topology[]] = [
