@@ -263,5 +263,6 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'offset += (part?.bytes ?? 0) + tail.length;',
     seed: 'parts-handed-over.json',
     found: /were sent|is listed with/,
+    ordinary: 'cli/test/front/direct-parts.test.ts',
   },
 ];
