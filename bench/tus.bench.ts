@@ -11,12 +11,12 @@ import { kuboProgram, startKubo } from '../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
 
 /** Of the file, and of each request of tus. */
-const uploadBytes = 1024 * MiB;
+const uploadBytes = 512 * MiB;
 const requestBytes = 64 * MiB;
 
 export const bench: Bench = {
   name: 'tus',
-  measures: 'uploads of 1 GiB in several requests to those in one; another client beside a slow one',
+  measures: 'uploads of 512 MiB in several requests to those in one; another client beside a slow one',
   async *run() {
     yield* resumed();
     if (kuboProgram() !== undefined) yield* besideSlow();
@@ -24,7 +24,7 @@ export const bench: Bench = {
 };
 
 /**
- * 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in
+ * 512 MiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in
  * the process of the client.
  */
 async function* resumed(): AsyncGenerator<Figure> {
@@ -50,7 +50,7 @@ async function* resumed(): AsyncGenerator<Figure> {
         4,
       );
       const about = { peer: peer('one POST', post), target: { ratio: { atLeast: 0.9 } } };
-      yield figureOf(`tus, 1 GiB ${mode} in requests of 64 MiB`, 'MiB/s', tus, about);
+      yield figureOf(`tus, 512 MiB ${mode} in requests of 64 MiB`, 'MiB/s', tus, about);
     }
   } finally {
     await service.close();
