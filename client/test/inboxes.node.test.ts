@@ -184,7 +184,7 @@ describe('what does not fit into an inbox', () => {
 describe('what was stored for a delivery', () => {
   /** Lets time pass for the account, and rings its alarm. */
   const ring = async (ms: number): Promise<void> => {
-    const body = JSON.stringify({ binding: 'ACCOUNT', names: [account.account.id], method: 'ring', args: [ms] });
+    const body = JSON.stringify({ binding: 'ACCOUNT', name: account.account.id, method: 'ring', args: [ms] });
     expect((await fetch(`${service.url}/test/object`, { method: 'POST', body })).status).toBe(200);
   };
   const left = new Error('the sender left');

@@ -15,15 +15,10 @@ export { Metrics } from '../index.ts';
 type Row = Record<string, SqlStorageValue>;
 
 /**
- * A call of a test to objects, in the body of `POST /test/object`; the answer is the JSON of what
- * each of them gives, with bytes as `{ base64 }`.
+ * A call of a test to an object, in the body of `POST /test/object`; the answer is its JSON, with
+ * bytes as `{ base64 }`.
  */
-export type ObjectCall = {
-  binding: 'ACCOUNT' | 'PIN' | 'SHARE';
-  names: readonly string[];
-  method: string;
-  args: unknown[];
-};
+export type ObjectCall = { binding: 'ACCOUNT' | 'PIN' | 'SHARE'; name: string; method: string; args: unknown[] };
 
 type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
 
@@ -43,14 +38,11 @@ function settingsFor(request: Request, env: Env): Env {
 }
 
 async function called(request: Request, env: Objects): Promise<Response> {
-  const { binding, names, method, args } = await request.json<ObjectCall>();
-  const called = names.map(async (name) => {
-    const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-    return await present(object[method])(...args);
-  });
-  const values = await Promise.all(called);
+  const { binding, name, method, args } = await request.json<ObjectCall>();
+  const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  const value = await present(object[method])(...args);
   return new Response(
-    JSON.stringify({ values }, (_, each: unknown) =>
+    JSON.stringify({ value }, (_, each: unknown) =>
       each instanceof ArrayBuffer ? { base64: new Uint8Array(each).toBase64() } : each,
     ),
   );

@@ -47,14 +47,14 @@ export function ownerAt(service: Service, { id, call }: Owner): Owner {
 }
 
 /**
- * Calls objects by a request: Miniflare's own way to it starts a thread for each workerd, which
+ * Calls an object by a request: Miniflare's own way to it starts a thread for each workerd, which
  * costs more than workerd itself.
  */
-async function call(service: Service, asked: ObjectCall): Promise<unknown[]> {
+async function call(service: Service, asked: ObjectCall): Promise<unknown> {
   const answer = await fetch(`${service.url}/test/object`, { method: 'POST', body: JSON.stringify(asked) });
   const text = await answer.text();
   if (!answer.ok) throw new Error(text);
-  return (JSON.parse(text, inBytes) as { values: unknown[] }).values;
+  return (JSON.parse(text, inBytes) as { value?: unknown }).value;
 }
 
 function inBytes(_: string, value: unknown): unknown {
@@ -69,7 +69,7 @@ function object(service: Service, binding: ObjectCall['binding'], name: string):
   ].flatMap((line) => line.split(' '));
   const entries = methods.map((method) => [
     method,
-    async (...args: unknown[]) => (await call(service, { binding, names: [name], method, args }))[0],
+    (...args: unknown[]) => call(service, { binding, name, method, args }),
   ]);
   return Object.fromEntries(entries) as Rows;
 }
@@ -85,11 +85,6 @@ export async function pinObject(service: Service, cid: string): Promise<Rows> {
 /** @param name of one of the 256 objects `Pin` */
 export function shardObject(service: Service, name: string): Rows {
   return object(service, 'PIN', name);
-}
-
-/** Lets time pass for some of the objects `Pin`, in one request. @param names theirs */
-export async function ringShards(service: Service, names: Iterable<string>, ms: number): Promise<void> {
-  await call(service, { binding: 'PIN', names: [...names], method: 'ring', args: [ms] });
 }
 
 export function shareObject(service: Service, id: string): Rows {

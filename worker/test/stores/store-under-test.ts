@@ -9,7 +9,7 @@ import { startHostileGate, startHostileStore, type Hostile } from '../../../test
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
-import { newOwner, ownerAt, ringShards, type Owner } from '../stored-state.ts';
+import { newOwner, ownerAt, shardObject, type Owner } from '../stored-state.ts';
 
 export const kinds = ['r2', 's3'] as const;
 export type Kind = (typeof kinds)[number];
@@ -180,7 +180,7 @@ export async function startStore(
       if (twin !== undefined) await keys(twin);
       for (let round = 0; round < rounds; round += 1) {
         await owner.object.ring(ms);
-        await ringShards(service, touched, ms);
+        await Promise.all(Array.from(touched, (name) => shardObject(service, name).ring(ms)));
       }
     },
     forget: () => touched.clear(),
