@@ -28,17 +28,16 @@ const sources = ['shared', 'client', 'web', 'worker', 'cli/local', 'tsconfig.jso
  * The code for a start: what is kept for the source as it is, or else a new build, which is then
  * kept.
  * @param cacheDir absolute; created where it is missing
- * @param make builds it; tests have most of it already
  * @throws build_failed, not_installed, the errors of the file system where the source cannot be
  * read
  */
-export async function workerCode(cacheDir: string, make: typeof build = build): Promise<WorkerCode> {
+export async function workerCode(cacheDir: string): Promise<WorkerCode> {
   const root = packageRoot();
   const key = sourceKey(root);
   return (
     (await readKept(join(cacheDir, keptFile), keyWithBuilder(key))) ??
     (await readKept(join(root, keptFile), key)) ??
-    (await rebuildWorkerCode(cacheDir, make))
+    (await rebuildWorkerCode(cacheDir))
   );
 }
 
@@ -46,14 +45,13 @@ export async function workerCode(cacheDir: string, make: typeof build = build): 
  * Builds the code in any case, and keeps it for the next start. Where it cannot be kept, that start
  * takes longer, and nothing else.
  * @param cacheDir absolute; created where it is missing
- * @param make builds it
  * @throws build_failed, not_installed, the errors of the file system where the source cannot be
  * read
  */
-export async function rebuildWorkerCode(cacheDir: string, make: typeof build = build): Promise<WorkerCode> {
+export async function rebuildWorkerCode(cacheDir: string): Promise<WorkerCode> {
   const root = packageRoot();
   const key = sourceKey(root);
-  const code = await make();
+  const code = await build();
   // A file that was saved meanwhile may be in the code or not.
   if (sourceKey(root) === key) await keep(cacheDir, keyWithBuilder(key), code).catch(() => undefined);
   return code;

@@ -11,9 +11,7 @@ import type { StoredFile } from '../../../shared/api.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
-import { bundledOnce, madeOnce } from '../../../testkit/run-cache.ts';
-import { bundledModule } from '../../../testkit/workerd.ts';
-import { bundleGuard } from '../../local/code/bundle.ts';
+import { madeOnce } from '../../../testkit/run-cache.ts';
 import { keptFile, workerCode } from '../../local/code/worker-code.ts';
 import { Collector, run } from '../environment.ts';
 
@@ -73,10 +71,7 @@ async function codeIsBuilt(): Promise<void> {
     const argv = ['-p', 'require("node:module").getCompileCacheDir()'];
     const { stdout } = await promisify(execFile)(process.execPath, argv);
     const own = present(getCompileCacheDir());
-    await workerCode(own, async () => ({
-      worker: await bundledModule('worker/index.ts'),
-      guard: await bundledOnce('guard', bundleGuard),
-    }));
+    await workerCode(own);
     await copyFile(join(own, keptFile), join(stdout.trim(), keptFile));
     return true;
   });
