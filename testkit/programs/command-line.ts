@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 import { madeOnce } from '../run-cache.ts';
 import { bundleParts, commandOptions, lateNoble, otherParts } from '../../cli/startup/command-bundle.ts';
@@ -26,7 +27,7 @@ const places: Plugin = {
  * Its source, for tests that change a module of it, or whose user cannot read the folder of the
  * run.
  */
-export const entrySource = join(import.meta.dirname, '../../cli/test/entry.ts');
+export const entrySource = fileURLToPath(new URL('../../cli/test/entry.ts', import.meta.url).href);
 
 /** The path of the command line with cheap passwords, for Node. */
 export const entry = await madeOnce('command line', async (folder) => {
