@@ -1,6 +1,6 @@
 /** R2 buckets, with the real wrangler and a Cloudflare in memory. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 import { checkBuckets, createBucket } from '../buckets.ts';
 import { readConfiguration } from '../configuration.ts';
 import { editConfiguration } from '../edit-configuration.ts';
@@ -68,7 +68,7 @@ test('rules of a bucket that keep or remove objects are reported', async () => {
   ]);
 });
 
-test('an account without R2 is told to enable it, before anything is created', async () => {
+inCi('an account without R2 is told to enable it, before anything is created', async () => {
   const folder = await newFolder();
   const wrangler = wranglerWith(folder.config, processWith(folder, cloudflare.env).env);
   cloudflare.refusals.set('GET /r2/buckets/nowhere/lock', {

@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { connect, generateKeys, handOver, receive, type ReceivedFile } from '../../client/index.ts';
 import { client } from '../../testkit/api-client.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { startNode } from '../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
@@ -12,7 +13,7 @@ import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 const mib = 1_048_576;
 const r2 = { id: 'r2', type: 'r2', binding: 'BUCKET' };
 
-test('a link, an upload in progress and an inbox live on when a Kubo is replaced by R2', async () => {
+inCi('a link, an upload in progress and an inbox live on when a Kubo is replaced by R2', async () => {
   const dir = await temporaryDirectory();
   const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
   onTestFinished(async () => await node.close());

@@ -1,10 +1,11 @@
 /** A backup of an account whose key pair is replaced between two of its pages. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import { connect } from '../../client/index.ts';
 import { BackupPage } from '../../shared/api.ts';
 import * as v from 'valibot';
+import { inCi } from '../../testkit/long-run.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { operatorApi } from '../operator-api.ts';
@@ -16,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-test('is begun again, so that all of its pages are of one pair', async () => {
+inCi('is begun again, so that all of its pages are of one pair', async () => {
   const { account, apiKey } = await service.account();
   const connection = connect({ service: service.url, apiKey });
   // Its events are more than a page.

@@ -19,7 +19,7 @@ import { setup } from '../setup.ts';
 import { accountsOf, secretNames, wranglerWith } from '../wrangler.ts';
 import { accountId, startCloudflare, type Cloudflare } from './cloudflare.ts';
 import { newFolder, processWith, refusal } from './deployment.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 // A process of wrangler costs up to 2 s of CPU, and a run of setup takes eight.
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => cloudflare.close());
 
-test('wrangler without a login, and a Worker that is not there, are told apart', async () => {
+inCi('wrangler without a login, and a Worker that is not there, are told apart', async () => {
   const folder = await newFolder();
   const { env } = processWith(folder, { CLOUDFLARE_API_BASE_URL: cloudflare.url });
   const [none, nobody] = await Promise.all([
@@ -44,7 +44,7 @@ test('wrangler without a login, and a Worker that is not there, are told apart',
   ]);
 });
 
-test('the Worker is deployed without what else lies in its folder', async () => {
+inCi('the Worker is deployed without what else lies in its folder', async () => {
   const folder = await newFolder();
   const notes = join(folder.dir, 'dist', 'notes');
   await mkdir(notes);

@@ -22,7 +22,7 @@ import { withRelativeImports } from '../declarations.ts';
 import { licensesOf } from '../licenses.ts';
 import { packed } from './packed.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 const room = await mkdtemp(join(tmpdir(), 'sealpin-packages-'));
 afterAll(() => rm(room, { recursive: true, force: true }));
@@ -74,7 +74,7 @@ describe('sealpin', () => {
     );
   });
 
-  test('a page that uses one function does not take along all others', async () => {
+  inCi('a page that uses one function does not take along all others', async () => {
     // In kB, minified; each has about a tenth of room.
     const budgets = {
       SealpinError: 9,
@@ -131,7 +131,7 @@ describe('sealpin', () => {
     expect(stdout).toBe('the plan\ntrue true\ntrue\n');
   });
 
-  test('its types stand alone, and take the examples of the manual in the strictest settings', async () => {
+  inCi('its types stand alone, and take the examples of the manual in the strictest settings', async () => {
     const manual = await readFile(join(packageRoot(), 'docs/sdk.md'), 'utf8');
     const examples = Array.from(manual.matchAll(/^```ts\n([^]*?)^```/gm), ([, block]) => block).join('');
     const environment = 'declare const process: { env: Record<string, string | undefined> };\n';
@@ -239,13 +239,13 @@ test('@sealpin/local has every source of the Worker, of the guard and of the pag
   }
 });
 
-test('@sealpin/local brings the code of the Worker, built from the very source that is beside it', async () => {
+inCi('@sealpin/local brings the code of the Worker, built from the very source that is beside it', async () => {
   const folder = itemOf(built, 1).path;
   const code = JSON.parse(await readFile(join(folder, keptFile), 'utf8')) as Record<string, string>;
   expect(code).toEqual({ key: sourceKey(folder), worker: await bundleWorker(), guard: await bundleGuard() });
 });
 
-test('arethetypeswrong finds nothing in any way that takes ES modules', async () => {
+inCi('arethetypeswrong finds nothing in any way that takes ES modules', async () => {
   const result = await checkPackage(createPackageFromTarballData(new Uint8Array(await readFile(tarball))));
   if (!result.types) throw new Error('there are no types');
   // CommonJS, and the resolution of Node 10, which knows no exports, are not supported.
