@@ -4,6 +4,7 @@ import type { NewAccountResponse, Scope } from '../../shared/api.ts';
 import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, type Connection, type Outgoing } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
@@ -166,7 +167,7 @@ describe('files that are sent', () => {
     }
   });
 
-  test('with a password need it besides the link', async () => {
+  inCi('with a password need it besides the link', async () => {
     const { link, share } = await connection.send({ source: 'hello', name: 'x' }, { password: 'correct horse' });
     expect(share.password).toBe(true);
     await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind', reason: 'needs_password' });

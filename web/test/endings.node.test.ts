@@ -9,7 +9,7 @@ import type { ParcelFile } from '../../shared/link/index.ts';
 import { readPrivateFiles, touch, type Ability } from './in-page.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 /** Too large for memory, so that it takes the other ways. */
 const bytes = new Uint8Array(33 * 1024 * 1024);
@@ -105,7 +105,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => privateFiles(page)).toEqual({});
   });
 
-  test('a download is whole although its service worker hears of it late and its connection breaks', async () => {
+  inCi('a download is whole although its service worker hears of it late and its connection breaks', async () => {
     const root = await proxied((count) => (count < 4 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
     const { page } = await opened(large, { without: ways.stream }, root);
     await page.evaluate(() => {
@@ -138,7 +138,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     { status: 200, headers: { 'Content-Type': 'text/html' }, body: '<h1>Please sign in to this network</h1>' },
   ];
 
-  test('an error of what is in front of the service, or its page, does not end a download', async () => {
+  inCi('an error of what is in front of the service, or its page, does not end a download', async () => {
     const root = await proxied((count) => {
       const answer = instead[count - 2];
       if (count === 1) return { kind: 'cut', afterBytes: 1_000_000 };
@@ -202,7 +202,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     },
   );
 
-  test('a page that goes away tells its service worker, which fails the download at once', async () => {
+  inCi('a page that goes away tells its service worker, which fails the download at once', async () => {
     const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
     const { page } = await opened(large, { without: ways.stream }, root);
     await page.evaluate(() => {
@@ -219,7 +219,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(() => sessionStorage.getItem('told'))).toBe('gone');
   });
 
-  test('the browser is asked to keep no copy of what is fetched', async () => {
+  inCi('the browser is asked to keep no copy of what is fetched', async () => {
     const { url, passed } = await faultyProxy(
       () => receiver.service.url,
       () => undefined,
@@ -256,7 +256,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await nothingIsComplete(watched);
   });
 
-  test('saving that is cancelled leaves nothing, and can begin again', async () => {
+  inCi('saving that is cancelled leaves nothing, and can begin again', async () => {
     let isOpen = false;
     const root = await proxied(() => (isOpen ? undefined : { kind: 'stall', afterBytes: 2_000_000 }));
     const watched = await opened(small, { without: ways.picked }, root);
@@ -269,7 +269,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await watched.page.getByText('Saved and complete.', { exact: true }).waitFor();
   });
 
-  test('a dialog is shown after a click on its file alone, and closing it is no failure', async () => {
+  inCi('a dialog is shown after a click on its file alone, and closing it is no failure', async () => {
     const { page } = await opened([small, { ...small, name: 'other.bin' }], {});
     await page.evaluate(() => {
       const errors = [new DOMException('closed', 'AbortError'), new DOMException('not allowed', 'SecurityError')];
@@ -292,7 +292,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => all.isEnabled()).toBe(true);
   }
 
-  test('a file that is being saved is not saved a second time into a folder, and none there is replaced', async () => {
+  inCi('a file that is being saved is not saved a second time into a folder, and none there is replaced', async () => {
     const held = Promise.withResolvers<undefined>();
     const { url } = await faultyProxy(
       () => receiver.service.url,
@@ -310,7 +310,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await privateFiles(page)).toEqual({ 'Other.bin': 0, 'other (2).bin': small.size });
   });
 
-  test('a folder gets the next file where one must wait, and that one at the next click', async () => {
+  inCi('a folder gets the next file where one must wait, and that one at the next click', async () => {
     const other = await receiver.store({ name: 'other.bin', bytes: bytes.slice(0, 1000) });
     let isBack = false;
     const root = await proxied((_, path) =>
@@ -328,7 +328,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await states()).toEqual(['done', 'done']);
   });
 
-  test('a file goes to the disk if twice its size is free, and one that does not fit is not begun', async () => {
+  inCi('a file goes to the disk if twice its size is free, and one that does not fit is not begun', async () => {
     const size = 300_000_000;
     const begun: boolean[] = [];
     for (const quota of [2 * size + 99, 2 * size + 100]) {

@@ -17,7 +17,7 @@ import { downloadsOf, removeDownloads, Visit } from './firefox.ts';
 import { nothing, readPrivateFiles, readStorage, type Ability } from './in-page.ts';
 import { png, Sender, wav } from './sender.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 const mebibyte = 1024 * 1024;
 const patient = { timeout: 20_000 };
@@ -120,7 +120,7 @@ withBrowser('Firefox', () => {
     expect(page.requests.filter((each) => !each.includes(` ${sender.root}`))).toEqual([]);
   });
 
-  test('a page keeps no link before it is told to, and forgets those that are kept', async () => {
+  inCi('a page keeps no link before it is told to, and forgets those that are kept', async () => {
     const { id } = (await sender.connection.share({ fileId: (await sender.connection.put('x', { name: 'x' })).fileId }))
       .share;
     const visit = await open(`${sender.root}links`);

@@ -9,7 +9,7 @@ import type { Page } from 'playwright-core';
 import { connect, connectAsGuest, receive, type Connection } from '../../client/index.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { launch, withBrowser, type RunningBrowser, type Tab } from '../../testkit/browsers/browsers.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { Visit } from './firefox.ts';
 import { Sender } from './sender.ts';
@@ -102,7 +102,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     for (const canary of [secret, 'canary', encodeURIComponent(name)]) expect(seen).not.toContain(canary);
   });
 
-  test('a guest changes a link, which opens as before, and takes it back with its files', async () => {
+  inCi('a guest changes a link, which opens as before, and takes it back with its files', async () => {
     const { host, link } = await invited();
     const { page } = await open(link);
     await shows(page, 'compose');
@@ -118,7 +118,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect((await host.list()).files).toEqual([]);
   });
 
-  test('links end with the invitation, and the page says so at the date', async () => {
+  inCi('links end with the invitation, and the page says so at the date', async () => {
     const { link } = await invited(3);
     const { page } = await open(link);
     await shows(page, 'compose');
@@ -136,7 +136,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(days).toBeLessThan(3);
   });
 
-  test('an invitation that has ended says so, before and after files are chosen; so does a broken link', async () => {
+  inCi('an invitation that has ended says so, before and after files are chosen; so does a broken link', async () => {
     const { host, link, id } = await invited();
     const { page } = await receiver.open(link);
     onTestFinished(() => page.close());
@@ -170,7 +170,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
   });
 
-  test('a full invitation says so, and takes files again once a link is taken back', async () => {
+  inCi('a full invitation says so, and takes files again once a link is taken back', async () => {
     const { link } = await invited(9, { files: 1 });
     const { page } = await receiver.open(link);
     onTestFinished(() => page.close());
@@ -190,7 +190,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'sent');
   });
 
-  test.each(['en', 'de'])(
+  inCi.each(['en', 'de'])(
     'axe finds nothing, a narrow page has no part beside it, and keys reach all: %s',
     async (locale) => {
       const { link } = await invited(3);

@@ -5,6 +5,7 @@
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, receive } from '../../client/index.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
@@ -136,7 +137,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(readStorage)).toEqual(nothing);
   });
 
-  test('says of a link only what was seen: ended, no longer known, or nothing', async () => {
+  inCi('says of a link only what was seen: ended, no longer known, or nothing', async () => {
     const { page, link } = await sent();
     await keep(page);
     await page.getByRole('button', { name: 'Send something else' }).click();
@@ -171,7 +172,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => rows(page).count()).toBe(1);
   });
 
-  test('keeps a key only after a tick of its own, and forgets it with the rest', async () => {
+  inCi('keeps a key only after a tick of its own, and forgets it with the rest', async () => {
     const host = connect({ service: receiver.root, apiKey: (await receiver.service.account()).apiKey });
     const invitation = (await host.invitation.create({ label: 'Ann' })).link;
     const { page } = await open(invitation);

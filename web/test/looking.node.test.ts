@@ -10,6 +10,7 @@ import type { Page } from 'playwright-core';
 import { connect, generateKeys, handOver, receive } from '../../client/index.ts';
 import { parseInboxLink } from '../../client/inboxes.ts';
 import { sealedParcelType } from '../../shared/link/index.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { first, present } from '../../testkit/present.ts';
@@ -43,7 +44,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return watched;
   }
 
-  test('all files are saved as one archive, and with it the link is done', async () => {
+  inCi('all files are saved as one archive, and with it the link is done', async () => {
     const sent = [
       { name: 'a.txt', bytes: utf8('first') },
       { name: 'A.txt', bytes: utf8('second') },
@@ -79,7 +80,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(present(await downloaded(page, 'Save here.bin')).bytes.toString()).toBe('here');
   });
 
-  test('images, sounds and texts are shown, and what is not what it is called is not', async () => {
+  inCi('images, sounds and texts are shown, and what is not what it is called is not', async () => {
     const { page, complaints } = await opened([
       { name: 'dot.png', bytes: png },
       { name: 'tone.wav', bytes: wav() },
@@ -164,7 +165,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await violations(reader.page)).toEqual([]);
   });
 
-  test('a message that is too long beside a file says how long it may be', async () => {
+  inCi('a message that is too long beside a file says how long it may be', async () => {
     const { page } = await open(receiver.root);
     await page.locator('#choose').setInputFiles([{ name: 'a', mimeType: 'text/plain', buffer: Buffer.from('a') }]);
     await page.getByLabel('Message').fill('ä'.repeat(2049));
@@ -173,7 +174,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(() => document.activeElement?.id)).toBe('note');
   });
 
-  test('a folder that is dropped anywhere is shown where it goes, and arrives as an archive', async () => {
+  inCi('a folder that is dropped anywhere is shown where it goes, and arrives as an archive', async () => {
     const { apiKey } = await receiver.service.account();
     const { page } = await open(`${receiver.root}send`);
     await page.locator('#api-key').fill(apiKey);
@@ -216,7 +217,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     );
   });
 
-  test('the screen stays on while a file is saved, also once the page was hidden', async () => {
+  inCi('the screen stays on while a file is saved, also once the page was hidden', async () => {
     const { page } = await opened([{ name: 'a', bytes: utf8('x') }]);
     await page.context().route('**/ipfs/**', () => undefined);
     await page.evaluate(() => {
@@ -240,7 +241,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await locks()).toBe(0);
   });
 
-  test('an inbox says what it takes, and is read with a private key that stays in the page', async () => {
+  inCi('an inbox says what it takes, and is read with a private key that stays in the page', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
     const { recipient, privateKey } = await generateKeys();

@@ -7,7 +7,7 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, handOver } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 import { present } from '../../testkit/present.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver } from './receiver.ts';
@@ -107,7 +107,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(Math.max(sending, receiving)).toBeLessThan(memoryBytes);
   });
 
-  test('giving to an inbox and reading it, a password, and an account', async () => {
+  inCi('giving to an inbox and reading it, a password, and an account', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
     const { recipient, privateKey } = await generateKeys();

@@ -6,7 +6,7 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { ageFile } from './sender.ts';
 import { present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 const noPicker = { without: ['picker'] } as const;
 const pattern = (length: number): Uint8Array<ArrayBuffer> =>
@@ -99,7 +99,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(watched.requests.filter((each) => each.includes('/open'))).toHaveLength(1);
     });
 
-    test('that is sealed to a key asks for it, without another open', async () => {
+    inCi('that is sealed to a key asks for it, without another open', async () => {
       const pair = await keys;
       const link = await receiver.share([{ name: 'a', bytes: pattern(5) }], { opens: 1, keys: pair.publicKey });
       const watched = await open(link);
@@ -111,7 +111,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await shows(watched, 'A file for you');
     });
 
-    test('that ended, is unknown, incomplete or changed says so', async () => {
+    inCi('that ended, is unknown, incomplete or changed says so', async () => {
       const revoked = await receiver.share([{ name: 'a', bytes: pattern(5) }]);
       await receiver.revoke(revoked);
       const link = await receiver.share([{ name: 'a', bytes: pattern(5) }]);
@@ -136,7 +136,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   describe('a blob', () => {
-    test('of age opens by the file key in its link, by a password, and by a key file', async () => {
+    inCi('of age opens by the file key in its link, by a password, and by a key file', async () => {
       const bytes = pattern(1_500_000);
       const pair = await keys;
       const byLink = await open(await receiver.blobLink(bytes, pair));
@@ -178,7 +178,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   describe('the page at /open', () => {
-    test('opens a file of this device without a network', async () => {
+    inCi('opens a file of this device without a network', async () => {
       const sealed = await ageFile(new TextEncoder().encode('from this computer'), { password: 'pw' });
       const buffer = Buffer.from(await sealed.arrayBuffer());
       const watched = await open(`${receiver.root}open`);

@@ -9,7 +9,7 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 const name = 'canary of the name.txt';
 const text = 'canary of the plaintext';
@@ -123,7 +123,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await (await first(files).open()).text()).toBe(text);
   });
 
-  test('a link is changed where it stands, and taking it back tells how often it was opened', async () => {
+  inCi('a link is changed where it stands, and taking it back tells how often it was opened', async () => {
     const { page, connection } = await signedIn('send');
     const link = await send(page);
     await receive(link);
@@ -166,7 +166,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.locator('#taken-text').innerText()).not.toContain('opened');
   });
 
-  test('a name that cannot be sent is changed, which its row says, and the other files go as they are', async () => {
+  inCi('a name that cannot be sent is changed, which its row says, and the other files go as they are', async () => {
     const { page } = await signedIn('send');
     const names = ['one.txt', 'invoice\u202egpj.exe', 'two\\three.txt', 'four.txt'];
     const link = await send(
@@ -180,7 +180,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     for (const each of files) expect(await (await each.open()).text()).toBe(text);
   });
 
-  test('what is cancelled leaves nothing stored, and the form as it was', async () => {
+  inCi('what is cancelled leaves nothing stored, and the form as it was', async () => {
     const { page, connection } = await signedIn('send');
     await page.context().route('**/v1/shares', () => undefined);
     await page.locator('#choose').setInputFiles([file()]);
@@ -194,7 +194,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.locator('#chosen').innerText()).toContain(name);
   });
 
-  test('is used by keyboard alone on a narrow screen, and says what is missing', async () => {
+  inCi('is used by keyboard alone on a narrow screen, and says what is missing', async () => {
     const { page } = await signedIn('send', { viewport: { width: 320, height: 640 } });
     const fits = async (): Promise<void> => {
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
@@ -244,7 +244,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await fits();
   });
 
-  test('an API key that may not send is refused, and says why', async () => {
+  inCi('an API key that may not send is refused, and says why', async () => {
     const { connection, apiKey } = await signedIn('files');
     const { page } = await open(`${receiver.root}send`);
     const refused = async (key: string, why: string): Promise<void> => {
@@ -262,7 +262,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'compose');
   });
 
-  test('what is handed over is opened by the owner of the inbox', async () => {
+  inCi('what is handed over is opened by the owner of the inbox', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
     const { recipient, privateKey } = await generateKeys();
@@ -332,7 +332,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(readStorage)).toEqual(nothing);
   });
 
-  test('stored files are listed in pages, sent on, and deleted once it is confirmed', async () => {
+  inCi('stored files are listed in pages, sent on, and deleted once it is confirmed', async () => {
     const { apiKey } = await receiver.service.account();
     const connection = connect({ service: receiver.root, apiKey });
     await Promise.all(

@@ -9,6 +9,7 @@ import { encodeParcel, newShareId, printLink, type Parcel } from '../../shared/l
 import type { Signing } from '../../shared/link/parcel-signature.ts';
 import { keyPairOf } from '../../shared/crypto/keys/key-file.ts';
 import { fingerprint } from '../../cli/keys/fingerprint.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { Receiver, violations } from './receiver.ts';
@@ -85,7 +86,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return printLink({ kind: 'share', service, id, secret });
   }
 
-  test('remembers the name of a sender, tells of another key under that name, and forgets both', async () => {
+  inCi('remembers the name of a sender, tells of another key under that name, and forgets both', async () => {
     const { page, complaints, close } = await receiver.open('about:blank');
     const line = page.locator('#signed');
     const open = async (link: string): Promise<string> => {
@@ -129,7 +130,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await close();
   });
 
-  test('knows the sender of a delivery to an inbox', async () => {
+  inCi('knows the sender of a delivery to an inbox', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
     const { recipient, privateKey } = await generateKeys();

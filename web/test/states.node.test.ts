@@ -11,7 +11,7 @@ import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
 import { ageFile } from './sender.ts';
 import { itemOf, present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 const bytes = new TextEncoder().encode('canary of the plaintext');
 const password = 'canary of the password';
@@ -70,7 +70,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     },
   );
 
-  test('a share is opened and saved by keyboard alone, and the focus follows', async () => {
+  inCi('a share is opened and saved by keyboard alone, and the focus follows', async () => {
     const link = await receiver.share([{ name, bytes }], { password });
     const { page, close } = await receiver.open(`${receiver.root}open`);
     onTestFinished(close);
@@ -127,7 +127,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(requests.filter((each) => !each.includes(` ${receiver.root}`))).toEqual([]);
   });
 
-  test('a narrow page in a language from right to left has no part beside it', async () => {
+  inCi('a narrow page in a language from right to left has no part beside it', async () => {
     const web = await bundleWeb({ words: new URL('words-rtl.ts', import.meta.url).pathname });
     const server = await startLoopbackServer(({ url = '/' }, response) => {
       const file = web.files.find(({ path }) => `/${path}` === url.split('?')[0]);
