@@ -9,24 +9,26 @@ import { missingTerminal } from './pty.ts';
 import { Player, sessionPattern } from './transcript.ts';
 import { temporaryDirectory } from './environment.ts';
 import { itemOf, present } from '../../testkit/present.ts';
-import { long } from '../../testkit/long-run.ts';
+import { ci, long } from '../../testkit/long-run.ts';
 
 const folder = join(import.meta.dirname, 'scripts');
 const scripts = readdirSync(folder)
   .filter((name) => name.endsWith('.txt'))
   .map((name) => ({ name: name.slice(0, -4), text: readFileSync(join(folder, name), 'utf8') }));
 const missing = missingTerminal();
-const inThisForm = scripts.filter(({ text }) => long || !/^# form: long$/m.test(text));
+const later = scripts.filter(
+  ({ text }) => (!long && /^# form: long$/m.test(text)) || (!ci && /^# form: ci$/m.test(text)),
+);
+const inThisForm = scripts.filter((script) => !later.includes(script));
 const played = inThisForm.filter(({ text }) => missing === undefined || !/^% /m.test(text));
 const left = inThisForm.filter((script) => !played.includes(script));
-const later = scripts.filter((script) => !inThisForm.includes(script));
 
 const local = localService();
 
 describe('transcript', () => {
   if (left.length > 0) test.skip(`${left.map(({ name }) => name).join(', ')} (not run: ${missing})`);
 
-  if (later.length > 0) test.skip(`${later.map(({ name }) => name).join(', ')} (in the long form)`);
+  if (later.length > 0) test.skip(`${later.map(({ name }) => name).join(', ')} (in the long form, or that of CI)`);
 
   test.each(played)('$name', async ({ text }) => {
     const directory = await temporaryDirectory();

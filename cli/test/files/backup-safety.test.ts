@@ -2,6 +2,7 @@
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { inCi } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { directoryOfRun } from '../../../testkit/run-cache.ts';
 import { type Service, startService } from '../../../testkit/service.ts';
@@ -64,7 +65,7 @@ describe('a folder with other files', () => {
     expect(await snapshotOf(directory)).toEqual(before);
   });
 
-  test('in a backup keeps them, whatever they are called, while --prune removes what was deleted', async () => {
+  inCi('in a backup keeps them, whatever they are called, while --prune removes what was deleted', async () => {
     const { source, directory, fileId } = await backedUp();
     const { cid } = itemOf((await source.files.list()).files, 0);
     const cidOfNone = `bafkrei${'a'.repeat(52)}`;
@@ -186,7 +187,7 @@ describe('account.key', () => {
     },
   );
 
-  test('that is missing is written again, and then opens', async () => {
+  inCi('that is missing is written again, and then opens', async () => {
     const { source, directory } = await backedUp();
     await rm(join(directory, 'copy/account.key'));
     await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
@@ -196,7 +197,7 @@ describe('account.key', () => {
     expect(await jsonOf(sealpin(target, ['restore', 'copy', '--json'], directory))).toMatchObject({ restored: 1 });
   });
 
-  test('under a new password of its owner passes once that is given', async () => {
+  inCi('under a new password of its owner passes once that is given', async () => {
     const { source, directory } = await backedUp();
     const key = join(directory, 'copy/account.key');
     await rm(key);
@@ -234,7 +235,7 @@ test('a header of another file is not kept in a backup', async () => {
   expect(await readdir(join(directory, 'copy/files'))).toEqual([`${two.fileId}.json`]);
 });
 
-test('files whose time had come are not stored again', async () => {
+inCi('files whose time had come are not stored again', async () => {
   const [source, directory] = [await accountIn(local), await temporaryDirectory()];
   const now = Date.now();
   const day = 86_400_000;

@@ -16,7 +16,7 @@ import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { everyFile } from '../local/harness.ts';
 import { entry, sharedLocalService } from '../local.ts';
 import { flip, present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const local = sharedLocalService();
 /** More than one block, and more than one request to the other service. */
@@ -130,7 +130,7 @@ describe('an account', () => {
     });
   });
 
-  test('is found damaged by a check, and repaired by the next backup', async () => {
+  inCi('is found damaged by a check, and repaired by the next backup', async () => {
     const directory = await temporaryDirectory();
     const source = await localAccount();
     const { cid, fileId } = await source.files.put(noise, { name: 'noise' });
@@ -189,7 +189,7 @@ async function killed(
 
 const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() => []);
 
-test('kill -9 at any moment of a backup and of a restoration leaves what the next run continues', async () => {
+inCi('kill -9 at any moment of a backup and of a restoration leaves what the next run continues', async () => {
   const directory = await temporaryDirectory();
   const source = await localAccount();
   const count = long ? 12 : 4;

@@ -10,7 +10,7 @@ import { openExtraction } from '../../folder/extraction.ts';
 import { byPassword, contain, env } from '../containers.ts';
 import { contextIn, run, temporaryDirectory } from '../environment.ts';
 import { first, flip, present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 type Type = NonNullable<TarHeader['type']>;
 const mtime = new Date(1_000_000_000_000);
@@ -253,7 +253,7 @@ test.each([
   expect(isInside(target, depth)).toBe(inside);
 });
 
-test(
+inCi(
   'memory does not grow with the number of entries, which are extracted and removed',
   { timeout: 1_500_000 },
   async () => {

@@ -14,7 +14,7 @@ import { nodeProvider } from '../../keys/node-provider.ts';
 import { recall } from '../../files/history.ts';
 import { entry, localService } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const local = localService();
 const mib = 1024 * 1024;
@@ -156,7 +156,7 @@ describe('decrypt', () => {
     expect((await readdir(directory)).toSorted()).toEqual(['in', 'key', 'out']);
   });
 
-  test('S52: when the reader closes standard output, it exits with 1 and without a stack trace', async () => {
+  inCi('S52: when the reader closes standard output, it exits with 1 and without a stack trace', async () => {
     const directory = await temporaryDirectory();
     await containerIn(directory);
     const child = spawn(
@@ -196,7 +196,7 @@ describe('encrypt', () => {
     expect((await recall(local.dataDir)).damagedLines).toEqual([]);
   });
 
-  test('S59: two at once on one data directory lose no entry', async () => {
+  inCi('S59: two at once on one data directory lose no entry', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const before = (await recall(local.dataDir)).entries.length;

@@ -13,6 +13,7 @@ import {
   type Parcel,
 } from '../../../shared/link/index.ts';
 import type { Signing } from '../../../shared/link/parcel-signature.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
@@ -75,7 +76,7 @@ describe('a signature', () => {
     expect((await receive(link)).exit).toBe(0);
   });
 
-  test('is asked for by a flag or a profile, and nobody else signs', async () => {
+  inCi('is asked for by a flag or a profile, and nobody else signs', async () => {
     expect((await receive(await printed(['send', 'letter.txt', '--from', 'Ann']))).stderr).toContain(
       'from Ann (as they say; not signed)',
     );
@@ -100,7 +101,7 @@ describe('a signature', () => {
     expect(await sealpin(['send', 'letter.txt', '--sign'], 'keyless')).toMatchObject({ exit: 3 });
   });
 
-  test('of a delivery names the contact in the list and when it is opened, or six words until then', async () => {
+  inCi('of a delivery names the contact in the list and when it is opened, or six words until then', async () => {
     await printed(['keygen'], 'ann');
     const link = await printed(['inbox', 'create', 'tax']);
     await printed(['send', 'letter.txt', '--inbox', link, '--sign', '--from', 'Ann'], 'ann');

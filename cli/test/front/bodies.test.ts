@@ -6,7 +6,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { buffer, text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { localPaths, loadRun } from '../../local/state.ts';
 import { control } from '../../local/control.ts';
@@ -39,7 +39,7 @@ async function answerTo(sent: ClientRequest): Promise<{ status: number | undefin
   return { status: response.statusCode, body: await text(response) };
 }
 
-test('a body that is refused on its way gets the error of the service', async () => {
+inCi('a body that is refused on its way gets the error of the service', async () => {
   const key = await newAccount(service);
   const { body } = await ask(service, '/v1/account', { headers: { authorization: `Bearer ${key}` } });
   const { account } = JSON.parse(body) as { account: { id: string } };
@@ -132,7 +132,7 @@ async function fetchStill(fileId: string): Promise<void> {
   expect(read.status).toBe(200);
 }
 
-test('a service that is stopped lets requests end, cuts off those that stall, and loses nothing', async () => {
+inCi('a service that is stopped lets requests end, cuts off those that stall, and loses nothing', async () => {
   const [whole, film] = [randomBytes(3_000_000), randomBytes(30_000_000)];
   const authorization = `Bearer ${apiKey}`;
   const stored = await ask(service, '/v1/storage/plain', { method: 'POST', headers: storing(apiKey), body: film });

@@ -5,6 +5,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import { localPaths } from '../../local/state.ts';
 import { remove, startHere, type RunningHere } from '../local/harness.ts';
@@ -57,19 +58,24 @@ test('so do those on a connection that began with a page, as a browser asks for 
 
 describe.each(['plain', 'encrypted'])('%s', (mode) => {
   const mib = leafBytes;
-  test.each([
+  const uploaded = [
     { length: mib, ends: [] },
     { length: mib + 1, ends: [] },
     { length: 3 * mib, ends: [mib, 2 * mib] },
     { length: 3 * mib + 1, ends: [mib + 1, 2 * mib + 1] },
     { length: 5 * mib, ends: [mib - 1, mib, 3 * mib, 5 * mib - 1] },
     { length: 17 * mib + 5, ends: [16 * mib] },
-  ])('$length bytes in requests that end at $ends come back as they were', async ({ length, ends }) => {
-    const bytes = randomBytes(length);
-    const path = await uploads.create(length, mode);
-    await uploads.send(path, bytes, ends);
-    await uploads.expectStored(path, bytes);
-  });
+  ];
+  // In the short form each length in one mode.
+  test.each(uploaded.filter((_, at) => ci || at % 2 === Number(mode === 'plain')))(
+    '$length bytes in requests that end at $ends come back as they were',
+    async ({ length, ends }) => {
+      const bytes = randomBytes(length);
+      const path = await uploads.create(length, mode);
+      await uploads.send(path, bytes, ends);
+      await uploads.expectStored(path, bytes);
+    },
+  );
 });
 
 test('an upload whose length is told late is stored', async () => {
@@ -105,7 +111,7 @@ test('the beginning of a file tells what it is, also where it comes a few bytes 
   }
 });
 
-test('what has arrived is kept where the client leaves, and the upload continues there', async () => {
+inCi('what has arrived is kept where the client leaves, and the upload continues there', async () => {
   const bytes = large();
   const { path, sent, sentBytes } = await uploads.half(bytes);
   sent.destroy();
@@ -118,7 +124,7 @@ test('what has arrived is kept where the client leaves, and the upload continues
   await uploads.expectStored(path, bytes);
 });
 
-test('what a slow client has sent is recorded while it waits', async () => {
+inCi('what a slow client has sent is recorded while it waits', async () => {
   const bytes = randomBytes(2 * leafBytes);
   const path = await uploads.create(bytes.length);
   const sent = uploads.begin(path, 0, bytes.length);
@@ -130,7 +136,7 @@ test('what a slow client has sent is recorded while it waits', async () => {
   await uploads.expectStored(path, bytes);
 });
 
-test('HEAD takes an upload over from a request that does not end', async () => {
+inCi('HEAD takes an upload over from a request that does not end', async () => {
   const bytes = large();
   const { path, sent, sentBytes } = await uploads.half(bytes);
   const answer = statusOf(sent);
@@ -153,7 +159,7 @@ test('of two requests at one offset one continues, and nothing is mixed', async 
   await uploads.expectStored(path, bytes);
 });
 
-test('bytes that are stored already are a file of their own', async () => {
+inCi('bytes that are stored already are a file of their own', async () => {
   const bytes = large();
   const paths = [await uploads.create(bytes.length), await uploads.create(bytes.length)];
   for (const path of paths) await uploads.send(path, bytes, [24 * leafBytes]);

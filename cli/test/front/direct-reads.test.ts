@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { NewlyStoredFile } from '../../../shared/api.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { api, ask, remove, startHere, type RunningHere } from '../local/harness.ts';
@@ -59,7 +60,7 @@ test.each(['content', 'gateway'] as const)('a download by its %s outlives the ru
   await expect.poll(async () => (await get('/v1/health').catch(() => undefined))?.statusCode).toBe(200);
 });
 
-test('a part of a file begins and ends within blocks', async () => {
+inCi('a part of a file begins and ends within blocks', async () => {
   const { bytes, content } = await stored();
   for (const [from, to] of [
     [MiB - 3, 2 * MiB + 7],
@@ -95,7 +96,7 @@ test.each(Object.entries(asking))('a request for %s gets as much of a file', asy
   }
 });
 
-test('a client that stops reading holds the file, and leaves nothing open', async () => {
+inCi('a client that stops reading holds the file, and leaves nothing open', async () => {
   const { content } = await stored();
   const response = await get(content);
   await expect.poll(openFiles).toBe(1);

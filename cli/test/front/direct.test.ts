@@ -12,6 +12,7 @@ import { RpcError } from '../../local/node/rpc.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { api, ask as askApi, here, remove, startHere, type RunningHere } from '../local/harness.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { flip, itemOf, present } from '../../../testkit/present.ts';
 
 let service: RunningHere;
@@ -147,7 +148,7 @@ describe('a large upload', () => {
     await expect.poll(filesOnDisk).toEqual(before);
   });
 
-  test('of bytes that are stored already is a file of its own', async () => {
+  inCi('of bytes that are stored already is a file of its own', async () => {
     const bytes = large();
     const first = await store(bytes);
     const second = await store(bytes);
@@ -155,7 +156,7 @@ describe('a large upload', () => {
     expect(await read(second.body['fileId'])).toEqual(bytes);
   });
 
-  test('stays whole when the same bytes are deleted while it arrives', async () => {
+  inCi('stays whole when the same bytes are deleted while it arrives', async () => {
     const bytes = large();
     const first = await store(bytes);
     const sent = await half(bytes);
@@ -191,7 +192,7 @@ test('a file is read past the runtime, whole and in part, and small requests go 
   expect(itemOf((await once(gone, 'response')) as [IncomingMessage], 0).statusCode).toBe(404);
 });
 
-test('the command line stores a large file, and reads it back', async () => {
+inCi('the command line stores a large file, and reads it back', async () => {
   const directory = await temporaryDirectory();
   const [plain, back] = [join(directory, 'plain'), join(directory, 'back')];
   await writeFile(plain, randomBytes(33 * 2 ** 20));

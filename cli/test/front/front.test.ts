@@ -7,6 +7,7 @@ import { connect } from 'node:net';
 import { buffer, text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { refusal, remove, startHere, store } from '../local/harness.ts';
@@ -187,7 +188,7 @@ describe('a public service', () => {
     await running(false);
   });
 
-  test('counts requests by the address that the proxy names, and by no other word of a client', async () => {
+  inCi('counts requests by the address that the proxy names, and by no other word of a client', async () => {
     const statuses = async (headers: (turn: number) => Record<string, string>): Promise<(number | undefined)[]> => {
       const found = [];
       for (let turn = 0; turn < 130; turn += 1)
@@ -222,7 +223,7 @@ describe('a public service', () => {
     }
   });
 
-  test('serves on after its runtime crashed, and after its code was replaced', async () => {
+  inCi('serves on after its runtime crashed, and after its code was replaced', async () => {
     const { pid } = present(present(await loadRun(service.dataDir)).workerd[0]);
     process.kill(pid, 'SIGKILL');
     // A connection that the old runtime still took breaks; the next one waits for the new one.
@@ -314,7 +315,7 @@ describe('a peer that is not the proxy', () => {
 });
 
 describe('a data directory', () => {
-  test('from loopback becomes a public one, keeps its files, and says once that its links end', async () => {
+  inCi('from loopback becomes a public one, keeps its files, and says once that its links end', async () => {
     const local = await startHere();
     const data = new Uint8Array(randomBytes(1000));
     const { fileId } = await store(local, 'encrypted', data);

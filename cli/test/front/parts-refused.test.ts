@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { client, problemOf } from '../../../testkit/api-client.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { freePort } from '../../../testkit/loopback-server.ts';
 import { remove, startHere, type RunningHere } from '../local/harness.ts';
 import { adminTokenOf } from './public-service.ts';
@@ -82,7 +83,7 @@ describe('a quota that ends', () => {
   });
 });
 
-test('of a client that stalls all that it has sent is recorded, and the upload continues there', async () => {
+inCi('of a client that stalls all that it has sent is recorded, and the upload continues there', async () => {
   const stall = async (count: number): Promise<void> => {
     const bytes = randomBytes(count + leaves(1));
     const path = await uploads.create(bytes.length);
@@ -133,7 +134,7 @@ test.each(ends)('an upload that ends by $how takes no more bytes, and leaves non
   await expect.poll(now).toEqual(before);
 });
 
-test.each(ends)('a client that reads nothing before it has sent all hears of $how', async ({ end, statuses }) => {
+inCi.each(ends)('a client that reads nothing before it has sent all hears of $how', async ({ end, statuses }) => {
   const key = await uploads.call.withKey(['write']);
   const own = uploadsTo(service, key);
   const length = leaves(100);

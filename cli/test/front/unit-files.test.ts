@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { entrySource } from '../../../testkit/programs/command-line.ts';
@@ -50,7 +51,7 @@ withProgram('systemd-analyze', { probe: ['--version'] }, () => {
   });
 });
 
-test('what the timer runs every night stores the folder, checked, with a name and an end', async () => {
+inCi('what the timer runs every night stores the folder, checked, with a name and an end', async () => {
   const home = await realpath(await temporaryDirectory());
   const dataDir = join(home, '.local/share/sealpin');
   const service = await startHere({ dataDir });
@@ -81,7 +82,7 @@ test('what the timer runs every night stores the folder, checked, with a name an
 /** The user who runs the commands, as systemd lets them. */
 const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
-test('the commands of the unit files run, as a user without a home', async () => {
+inCi('the commands of the unit files run, as a user without a home', async () => {
   const dir = await realpath(await temporaryDirectory());
   const [service = '', backup = ''] = (await unitsOf('docs/self-hosting.md')).map((unit) =>
     unit.includes('ExecStart') ? commandOf(unit) : '',

@@ -11,7 +11,7 @@ import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile
 import { atTerminal, missingTerminal } from '../pty.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { first } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const missing = missingTerminal();
 
@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(await opensWith(first(stored), 'canary päs word-in-sight')).toBe('plain text');
   });
 
-  test('a weak password is used after a yes only, and nothing is stored before', async () => {
+  inCi('a weak password is used after a yes only, and nothing is stored before', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
@@ -137,7 +137,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(stored).toEqual([]);
   });
 
-  test('a password is asked for also when the file comes from a pipe and the blob ID goes into a file', async () => {
+  inCi('a password is asked for also when the file comes from a pipe and the blob ID goes into a file', async () => {
     const directory = await temporaryDirectory();
     const { stored, env } = await service();
     await writeFile(join(directory, 'in'), 'from a pipe');
@@ -176,7 +176,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(gateway.seen).toHaveLength(1);
   });
 
-  test('a protected private key can be tried three times, too', async () => {
+  inCi('a protected private key can be tried three times, too', async () => {
     const directory = await temporaryDirectory();
     const made = await run(['keygen', '--protect', '--data-dir', directory], directory, {
       env: { SEALPIN_PASSWORD: 'some long password' },

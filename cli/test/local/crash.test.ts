@@ -13,7 +13,7 @@ import { temporaryDirectory } from '../environment.ts';
 import { ask, endedAfterEach, here, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const { started, startedHere } = endedAfterEach();
 
@@ -53,7 +53,7 @@ describe('a workerd that crashed', () => {
     expect(isRunning(now)).toBe(false);
   });
 
-  test('leaves the port to its service: what is asked meanwhile waits for the next one', async () => {
+  inCi('leaves the port to its service: what is asked meanwhile waits for the next one', async () => {
     const service = await startedHere();
     const mark = await workerdOf(service);
     process.kill(mark.pid, 'SIGKILL');
@@ -62,7 +62,7 @@ describe('a workerd that crashed', () => {
     expect(response.resume().statusCode).toBe(200);
   });
 
-  test('whose port another program took ends the service, and no command sends the API key there', async () => {
+  inCi('whose port another program took ends the service, and no command sends the API key there', async () => {
     // The path of its socket would be too long, so that it listens on the port itself.
     const dataDir = join(await temporaryDirectory(), 'a'.repeat(100));
     await mkdir(dataDir, { mode: 0o700 });
@@ -120,7 +120,7 @@ describe('the workerd that a killed service left', () => {
     }
   });
 
-  test('is found although no file tells of it', async () => {
+  inCi('is found although no file tells of it', async () => {
     const { service, left } = await orphan(long ? replaced : workerdOf);
     try {
       await rm(localPaths(service.dataDir).run);
@@ -131,7 +131,7 @@ describe('the workerd that a killed service left', () => {
     }
   });
 
-  test('lets the next start have its port at once, time after time', async () => {
+  inCi('lets the next start have its port at once, time after time', async () => {
     let service = await started();
     const port = new URL(service.url).port;
     const stored = new Map<string, string>();

@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { bundleWorker } from '../../local/code/bundle.ts';
 import { packageRoot } from '../../local/package-root.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
-test('wrangler deploy sends the very Worker that start runs, under 1 MiB compressed', async () => {
+inCi('wrangler deploy sends the very Worker that start runs, under 1 MiB compressed', async () => {
   const out = await mkdtemp(join(tmpdir(), 'sealpin-deploy-'));
   onTestFinished(() => rm(out, { recursive: true }));
   const wrangler = join(packageRoot(), 'node_modules/wrangler/bin/wrangler.js');

@@ -10,7 +10,7 @@ import { api, endedAfterEach, ask, everyFile, helper, remove, startHere, store, 
 import type { RunningHere } from './harness.ts';
 import { client } from '../../../testkit/api-client.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const { started, startedHere } = endedAfterEach();
 const bytes = new Uint8Array(1000).fill(7);
@@ -81,7 +81,7 @@ describe('the local service', () => {
     expect(await isThere()).toEqual([false, false]);
   });
 
-  test('stores and deletes at the same time without a failure', async () => {
+  inCi('stores and deletes at the same time without a failure', async () => {
     const before = shared.stderr().length;
     const files = await storeMany(shared, long ? 24 : 12);
     const each = long ? 12 : 6;

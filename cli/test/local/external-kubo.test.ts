@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { control } from '../../local/control.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/backends/external-kubo.ts';
@@ -246,7 +246,7 @@ describe('sealpin start', () => {
     expect(await refusal({ dataDir, env })).toContain(`the Kubo at ${kubo.url} cannot be reached`);
   });
 
-  test('--kubo-api none leaves the Kubo, also later, and says what cannot be read', async () => {
+  inCi('--kubo-api none leaves the Kubo, also later, and says what cannot be read', async () => {
     const kubo = await node();
     let local = await started({ args: [`--kubo-api=${kubo.url}`] });
     const { dataDir } = local;
@@ -283,7 +283,7 @@ describe('sealpin start', () => {
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
   });
 
-  test('says that a deletion waits for the Kubo, in its log and at a start without it', async () => {
+  inCi('says that a deletion waits for the Kubo, in its log and at a start without it', async () => {
     const kubo = await node();
     const dataDir = await directory();
     const flag = `--data-dir=${dataDir}`;
@@ -313,7 +313,7 @@ describe('sealpin start', () => {
     );
   });
 
-  test('another Kubo is refused while files are in the first one, and taken while none are', async () => {
+  inCi('another Kubo is refused while files are in the first one, and taken while none are', async () => {
     // The peer ID of an embedded node is made of its token.
     const [first, second] = [await node({ token: 'token of the first' }), await node()];
     const firstEnv = { SEALPIN_KUBO_TOKEN: 'token of the first' };
@@ -340,7 +340,7 @@ describe('sealpin start', () => {
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the second' });
   });
 
-  test('shows its first requests below its address, and pins that are left', async () => {
+  inCi('shows its first requests below its address, and pins that are left', async () => {
     const context = contextIn(await directory());
     const log = heldLog(context);
     log.line('{"event":"request","method":"POST","route":"/v1/operator/accounts","status":201,"ms":3}');

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { rootCertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { client } from '../../../testkit/api-client.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
@@ -44,7 +44,7 @@ async function stopped(): Promise<string> {
   return dataDir;
 }
 
-test('without the index of its node it starts, says so, reads every file, and deletes them', async () => {
+inCi('without the index of its node it starts, says so, reads every file, and deletes them', async () => {
   const dataDir = await stopped();
   const { ipfs } = localPaths(dataDir);
   for (const name of await readdir(ipfs)) if (name.startsWith('node.db')) await rm(join(ipfs, name));
@@ -56,7 +56,7 @@ test('without the index of its node it starts, says so, reads every file, and de
   expect(await readdir(join(ipfs, 'data'))).toEqual([]);
 });
 
-test('its id for pins is made once, also in a data directory of an earlier version', async () => {
+inCi('its id for pins is made once, also in a data directory of an earlier version', async () => {
   const dataDir = await stopped();
   const { secrets } = localPaths(dataDir);
   const idIn = async () => (JSON.parse(await readFile(secrets, 'utf8')) as { serviceId?: string }).serviceId;
@@ -118,7 +118,7 @@ describe('the local service', () => {
     await rm(dataDir, { recursive: true });
   });
 
-  test('without CA certificates says what to install, and runs with those in SSL_CERT_FILE', async (context) => {
+  inCi('without CA certificates says what to install, and runs with those in SSL_CERT_FILE', async (context) => {
     const directory = await temporaryDirectory();
     const empty = join(directory, 'empty');
     await mkdir(empty);
@@ -144,7 +144,7 @@ describe('the local service', () => {
     expect(ran.stdout).not.toMatch(/run\.json|control\.sock/);
   });
 
-  test('with a runtime that does not run here says so', async () => {
+  inCi('with a runtime that does not run here says so', async () => {
     const dataDir = await temporaryDirectory();
     const ran = await sealpin(['start', '--port=0', `--data-dir=${dataDir}`], { MINIFLARE_WORKERD_PATH: '/bin/false' });
     expect(ran).toMatchObject({ code: 1, stdout: '' });
@@ -240,7 +240,7 @@ describe('a service that runs', () => {
     expect((await ask(service, 'getHealth')).status).toBe(200);
   });
 
-  test('rebuild waits for an upload that runs, which goes through', async () => {
+  inCi('rebuild waits for an upload that runs, which goes through', async () => {
     const body = Buffer.from(bytes(256 * 1024));
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {

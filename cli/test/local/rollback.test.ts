@@ -12,7 +12,7 @@ import { isOlder } from '../../local/upgrade/version.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { ask, entry, everyFile, here, refusal, startHere, store, wrappedKey, type RunningHere } from './harness.ts';
 import { first, present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 
 const day = 86_400_000;
@@ -86,7 +86,7 @@ test('before an older data directory changes, databases, tokens and index are ke
   expect(await filesOf(dataDir)).toHaveLength(6);
 });
 
-test('an older version refuses what a newer one has used, names the copy, and goes back to it', async () => {
+inCi('an older version refuses what a newer one has used, names the copy, and goes back to it', async () => {
   const { dataDir, copy, before } = await upgraded();
   const local = join(dataDir, 'local');
   const state = await stateOf(local);
@@ -109,7 +109,7 @@ test('an older version refuses what a newer one has used, names the copy, and go
   expect((await everyFile(join(local, 'state'))).includes(fileId)).toBe(false);
 });
 
-test('a rollback that was interrupted is completed by the next start', async () => {
+inCi('a rollback that was interrupted is completed by the next start', async () => {
   const { dataDir, copy, before } = await upgraded();
   const local = join(dataDir, 'local');
   await writeFile(join(local, 'rollback.json'), JSON.stringify({ v: 1, copy }));
@@ -121,7 +121,7 @@ test('a rollback that was interrupted is completed by the next start', async () 
   expect(await readdir(local)).not.toContain('rollback.json');
 });
 
-test('only the last copy is kept, for 30 days or as long as backups are, and none where there are none', async () => {
+inCi('only the last copy is kept, for 30 days or as long as backups are, and none where there are none', async () => {
   const { dataDir } = await upgraded();
   await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '100.0.0' });
   expect(await copiesOf(dataDir)).toHaveLength(2);
@@ -143,7 +143,7 @@ test('only the last copy is kept, for 30 days or as long as backups are, and non
   expect(await copiesOf(dataDir)).toEqual([]);
 });
 
-test('receipts say until when a backup or a copy can bring back what is deleted', async () => {
+inCi('receipts say until when a backup or a copy can bring back what is deleted', async () => {
   const dataDir = await realpath(await temporaryDirectory());
   const deleted = async (service: RunningHere): Promise<{ deletedAt: string; recoverableUntil?: string }> => {
     const { fileId } = await store(service, 'encrypted', text('secret'));
@@ -169,7 +169,7 @@ test('receipts say until when a backup or a copy can bring back what is deleted'
   expect(await refusal({ dataDir, env: { BACKUP_DAYS: 'a week' } })).toContain('BACKUP_DAYS is not a whole number');
 });
 
-test('an account that a copy has is marked, and one of a fresh service is not', async () => {
+inCi('an account that a copy has is marked, and one of a fresh service is not', async () => {
   const { dataDir } = await upgraded();
   const objects = join(dataDir, 'local/state/do/sealpin-Account');
   const marks: unknown[] = [];
@@ -182,7 +182,7 @@ test('an account that a copy has is marked, and one of a fresh service is not', 
   expect(marks).toEqual([{ backed_up: 1 }]);
 });
 
-test('objects of stores that no database knows wait for the operator after a rollback or restoration', async () => {
+inCi('objects of stores that no database knows wait for the operator after a rollback or restoration', async () => {
   const { dataDir, copy } = await upgraded();
   const sweeps = async (local: string, sql: string): Promise<unknown[]> => {
     const pins = join(local, 'state/do/sealpin-Pin');
@@ -241,7 +241,7 @@ test('a copy that cannot be made refuses the start, and one that was not complet
   expect(await copiesOf(dataDir)).toEqual([expect.stringMatching(/^earlier-/)]);
 });
 
-test('an upgrade and the way back are killed at any moment: the state before is whole, or the one after', async () => {
+inCi('an upgrade and the way back are killed at any moment: the state before is whole, or the one after', async () => {
   const { dataDir, copy, before } = await upgraded();
   const aside = join(await temporaryDirectory(), 'aside');
   await cp(dataDir, aside, { recursive: true });
@@ -272,7 +272,7 @@ test('an upgrade and the way back are killed at any moment: the state before is 
   }
 });
 
-test('without room for the copy an upgrade changes nothing, and says why; with room it goes on', async (context) => {
+inCi('without room for the copy an upgrade changes nothing, and says why; with room it goes on', async (context) => {
   const dataDir = await unpacked();
   const disk = await temporaryDirectory();
   const start = `"$NODE" --no-warnings "$ENTRY" start --detach --port 0 --quiet --data-dir "$DISK/home"`;

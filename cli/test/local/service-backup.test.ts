@@ -20,6 +20,7 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { withSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { ask, everyFile, here, remove, startHere, store, wrappedKey, type Ran, type RunningHere } from './harness.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
@@ -129,7 +130,7 @@ test('a service is restored from a backup that was taken while it ran: files, ke
   expect(await here(['verify', '--all', `--data-dir=${other.dataDir}`])).toMatchObject({ code: 0 });
 });
 
-test('the next run copies what is new, and removes header and bytes of what was deleted', async () => {
+inCi('the next run copies what is new, and removes header and bytes of what was deleted', async () => {
   const service = await started();
   const target = join(await temporaryDirectory(), 'backup');
   const [deleted, kept] = [await store(service, 'encrypted', content), await store(service, 'plain', bytesOf(99))];
@@ -190,7 +191,7 @@ test('a database that has not changed is not copied again', async () => {
   expect(await copied(stamps)).toEqual([changed]);
 });
 
-test('no token of the service is readable in a backup, and only its owner can read the rest', async () => {
+inCi('no token of the service is readable in a backup, and only its owner can read the rest', async () => {
   const service = await started();
   const target = join(await temporaryDirectory(), 'backup');
   const secretParts = async (): Promise<unknown> =>
@@ -239,7 +240,7 @@ test('secrets need their password, and are sealed again where they or their reci
   expect((await unattended()).stderr).toContain('a password is required');
 });
 
-test('a damaged or missing file of a backup is named; without a database nothing is restored', async () => {
+inCi('a damaged or missing file of a backup is named; without a database nothing is restored', async () => {
   const copy = await copyOfFolder();
   const blocks = await readdir(join(copy, 'blocks'));
   const [name = ''] = blocks.toSorted();

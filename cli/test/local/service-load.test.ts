@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { takeSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { loadRun, localPaths, savedSecrets } from '../../local/state.ts';
@@ -134,7 +134,7 @@ async function expectState(folder: string, files: Load['files'], from: number, t
   }
 }
 
-test('each of several backups of a busy service restores everything that was acknowledged before it', async () => {
+inCi('each of several backups of a busy service restores everything that was acknowledged before it', async () => {
   const service = await startLocal();
   onTestFinished(() => remove(service));
   const files: Load['files'] = new Map();
@@ -225,7 +225,7 @@ test('a backup that is killed leaves the state before it or the new one, and a r
   expect(await readdir(dataDir)).toEqual(['local']);
 });
 
-test('a service whose runtime stood still when it was killed starts again', async () => {
+inCi('a service whose runtime stood still when it was killed starts again', async () => {
   const service = await startLocal();
   const files: Load['files'] = new Map();
   const fileId = await storeOne(service, files);
@@ -236,7 +236,7 @@ test('a service whose runtime stood still when it was killed starts again', asyn
   expect((await ask(again, 'getFile', { fileId })).status).toBe(200);
 });
 
-test('a backup of a service that is killed meanwhile fails, and leaves the state before it', async () => {
+inCi('a backup of a service that is killed meanwhile fails, and leaves the state before it', async () => {
   const service = await startLocal();
   const files: Load['files'] = new Map();
   for (let i = 0; i < 8; i += 1) await storeOne(service, files);
@@ -257,7 +257,7 @@ test('a backup of a service that is killed meanwhile fails, and leaves the state
   await rm(service.dataDir, { recursive: true, force: true });
 });
 
-test('without room a backup keeps the state before it, and a restoration leaves nothing', async (context) => {
+inCi('without room a backup keeps the state before it, and a restoration leaves nothing', async (context) => {
   const service = await startHere();
   onTestFinished(() => remove(service));
   await store(service, 'plain', new Uint8Array(randomBytes(1_000_000)));

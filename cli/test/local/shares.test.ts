@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { newShareId } from '../../../shared/link/index.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { api, endedAfterEach, ask, everyFile, store } from './harness.ts';
 import type { RunningHere } from './harness.ts';
@@ -85,7 +85,7 @@ test('a share that has ended is in no file when the response comes, nor after a 
   expect(again.stderr()).not.toMatch(/erasure\.late|"error"/);
 });
 
-test('requests for shares that do not exist create no file, but those of one object that stands for all', async () => {
+inCi('requests for shares that do not exist create no file, but those of one object that stands for all', async () => {
   const service = await startedHere();
   const { fileId } = await store(service, 'plain', new Uint8Array(10));
   const { id } = await share(service, fileId);
@@ -106,7 +106,7 @@ test('requests for shares that do not exist create no file, but those of one obj
   expect((await filesOf(service, 'Share')).length).toBe(1);
 });
 
-test('a data directory from before there were shares starts; its keys keep their scopes', async () => {
+inCi('a data directory from before there were shares starts; its keys keep their scopes', async () => {
   const service = await startedHere();
   const { fileId } = await store(service, 'encrypted', new Uint8Array(10));
   await service.end();

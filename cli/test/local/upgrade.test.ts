@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { here, remove, startHere } from './harness.ts';
 import { first } from '../../../testkit/present.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
@@ -67,7 +67,7 @@ test('a service of the first version starts with today’s Worker: everything op
   }
 });
 
-test('a data directory of a later commit opens, and its backup is whole and is restored elsewhere', async () => {
+inCi('a data directory of a later commit opens, and its backup is whole and is restored elsewhere', async () => {
   const dataDir = await unpacked('ab333d8');
   const local = await startHere({ dataDir });
   onTestFinished(() => remove(local));

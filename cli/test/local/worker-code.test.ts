@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { inCi } from '../../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 import { keptFile, rebuildWorkerCode, sourceKey, workerCode } from '../../local/code/worker-code.ts';
 
@@ -20,7 +21,7 @@ test('is built where the cache is empty or damaged, then taken from it until it 
   expect(await readdir(directory)).toEqual([keptFile]);
 });
 
-test('a cache that cannot be written stops no start', async () => {
+inCi('a cache that cannot be written stops no start', async () => {
   const directory = await temporaryDirectory();
   const file = join(directory, 'file');
   await writeFile(file, '');

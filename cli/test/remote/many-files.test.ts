@@ -6,12 +6,12 @@ import { spawnSync } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { client, type Client } from '../../../testkit/api-client.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { entry, here, remove, sealpin, startHere, startLocal } from '../local/harness.ts';
 
-const files = long ? 10_000 : 150;
+const files = long ? 10_000 : ci ? 150 : 105;
 const pageItems = 100;
 const lanes = 8;
 

@@ -6,7 +6,7 @@ import { connect } from '../../../client/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { client, pathOf } from '../../../testkit/api-client.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { sharedLocalService, oldInbox } from '../local.ts';
@@ -92,7 +92,7 @@ describe('a rotation that is interrupted', () => {
     ids = await store(Array.from({ length: count }, (_, index) => `letter ${index}`));
   }, 180_000);
 
-  test('is resumed by the same command; files open meanwhile, and a backup waits', async () => {
+  inCi('is resumed by the same command; files open meanwhile, and a backup waits', async () => {
     const stop = new AbortController();
     let asked = 0;
     const proxy = await faultyProxy(
@@ -115,7 +115,7 @@ describe('a rotation that is interrupted', () => {
     expect(await got(first(ids))).toBe('letter 0');
   });
 
-  test('leaves each command that opens files with both pairs, and key export and backup say so', async () => {
+  inCi('leaves each command that opens files with both pairs, and key export and backup say so', async () => {
     const { account } = await api().getAccount();
     // The first request alone, as an interruption leaves it.
     expect(await api().rotateAccount({ publicKey: account.publicKey })).toMatchObject({ done: false, remaining: 1 });

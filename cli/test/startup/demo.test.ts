@@ -3,7 +3,7 @@ import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { isRunning } from '../../local/process.ts';
 import type { Run } from '../../local/state.ts';
 import { entry } from '../local.ts';
@@ -34,7 +34,7 @@ function demo(when: (stdout: string, group: number) => void): Promise<{ code: nu
   return new Promise((resolve) => child.once('close', (code) => resolve({ code, stdout })));
 }
 
-test('the demo does the main job and leaves nothing behind', async () => {
+inCi('the demo does the main job and leaves nothing behind', async () => {
   const { code, stdout } = await demo(() => undefined);
   expect(stdout).toMatch(/\nEverything is stopped and removed\. .*: \.\/sealpin start\n$/);
   expect(code).toBe(0);

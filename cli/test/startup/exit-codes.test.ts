@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { type Code, codes, describe as about, exitOf, isCode } from '../../../shared/errors.ts';
 import { carOf } from '../../../shared/ipfs/index.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { loadCommands } from '../../commands/index.ts';
 import { run, temporaryDirectory } from '../environment.ts';
@@ -143,7 +144,7 @@ test('every code that a service may answer with has its exit code', async () => 
 /** What each status means that comes without a problem, as from a proxy; any other is exit 6. */
 const bare: Readonly<Record<number, number>> = { 401: 4, 403: 4, 407: 4, 413: 7 };
 
-test('a status without a reason has its exit code, in every way to ask', async () => {
+inCi('a status without a reason has its exit code, in every way to ask', async () => {
   const directory = await prepared();
   let status = 0;
   const { url } = await hostile({

@@ -11,7 +11,7 @@ import { withProgram } from '../../../testkit/programs/programs.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { flip, present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const local = localService();
 const mib = 1024 * 1024;
@@ -89,7 +89,7 @@ describe('what was encrypted comes back', () => {
     );
   });
 
-  test('S55: from standard input of unknown length, also beyond what is held to know the blob ID first', async () => {
+  inCi('S55: from standard input of unknown length, also beyond what is held to know the blob ID first', async () => {
     const directory = await temporaryDirectory();
     for (const count of long ? [3, 40] : [33]) {
       const chunks = Array.from({ length: count }, () => randomBytes(mib));
@@ -100,7 +100,7 @@ describe('what was encrypted comes back', () => {
     }
   });
 
-  test('what is too large to be held goes as a CAR, whose length is told before', async () => {
+  inCi('what is too large to be held goes as a CAR, whose length is told before', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), randomBytes(33 * mib));
     const { url, passed } = await faultyProxy(

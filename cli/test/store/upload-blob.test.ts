@@ -15,7 +15,7 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { entry } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 
 const mib = 1024 * 1024;
 const limitBytes = 2 * mib;
@@ -160,7 +160,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     },
   );
 
-  test('S50: what was not encrypted to its end is not continued, and that is said', async () => {
+  inCi('S50: what was not encrypted to its end is not continued, and that is said', async () => {
     const on = await scene(24 * mib);
     const writes = async (): Promise<boolean> =>
       (await readdir(on.home, { recursive: true }).catch(() => [])).some((name) => name.endsWith('.tmp'));
@@ -284,7 +284,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(refused.stderr).toContain('sealpin: error: another sealpin is uploading the same file\n');
   });
 
-  test('from a pipe, whose leftover is removed by the next upload', async () => {
+  inCi('from a pipe, whose leftover is removed by the next upload', async () => {
     const on = await scene();
     const words = ['encrypt', '-', ...on.argv.slice(2)];
     const chunks = (): Readable => Readable.from(Array.from({ length: 5 }, () => randomBytes(mib)));
@@ -333,7 +333,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(await on.spools()).toEqual([]);
   });
 
-  test('goes a request that breaks off in the middle of a large file', async () => {
+  inCi('goes a request that breaks off in the middle of a large file', async () => {
     const whole = await startTusdService({ maxUploadBytes: null });
     try {
       const on = await scene(24 * mib);
@@ -356,7 +356,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     }
   });
 
-  test.skipIf(process.platform !== 'linux')(
+  test.skipIf(!ci || process.platform !== 'linux')(
     'S49: a disk without room for the copy: a clear error, and nothing left',
     async (context) => {
       const on = await scene();

@@ -16,7 +16,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { entry } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const mib = 1024 * 1024;
 const fileBytes = long ? 3 * 1024 * mib : 11 * mib + 3;
@@ -128,7 +128,7 @@ test.each<[string, Fault]>([
   expect(await hashOf(join(directory, 'out'))).toBe(sha256);
 });
 
-test('a service that asks to wait gets the file after that time, in parts', async () => {
+inCi('a service that asks to wait gets the file after that time, in parts', async () => {
   const directory = await temporaryDirectory();
   const sha256 = await randomFile(join(directory, 'in'), 2 * mib);
   const busy = { kind: 'answer', status: 503, headers: { 'retry-after': '1' } } as const;
