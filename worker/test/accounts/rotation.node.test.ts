@@ -5,6 +5,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fullScopes, type Scope } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../../../testkit/api-client.ts';
@@ -186,7 +187,7 @@ describe('a rotation', () => {
     expect(await opened(call, fileId)).toBe('x');
   });
 
-  it('of an upload whose bytes come before and after it seals the header to the new pair', async () => {
+  inCi('of an upload whose bytes come before and after it seals the header to the new pair', async () => {
     const { call } = await newOwner(service);
     const writer = await call.withKey(['write']);
     const body = randomBytes(3 * mib + 5);

@@ -7,6 +7,7 @@ import { fullScopes, type Share } from '../../../shared/api.ts';
 import { scopesOf, type Route } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { inOneMinute } from '../one-minute.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { adminToken, sharedService, startService, type Service } from '../../../testkit/service.ts';
 import { client, problemOf, signedPath, type Client, type Init } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
@@ -264,7 +265,7 @@ describe('the limits of a guest', () => {
     expect((await guest.getAccount()).key.left).toEqual({ files: 4, bytes: 1000 });
   });
 
-  it('hold for four uploads that never end, which keep nobody out', async () => {
+  inCi('hold for four uploads that never end, which keep nobody out', async () => {
     guest = await invite(owner.call);
     const asked = await Promise.all(Array.from({ length: 30 }, () => begin(guest, 5)));
     expect(asked.filter(({ status }) => status === 201)).toHaveLength(4);
@@ -341,7 +342,7 @@ describe('two guests and their host', () => {
     expect((await other.listShares()).shares.map(({ id }) => id)).toEqual([theirs.shareId]);
   });
 
-  it('keep each other out by no number of requests', async () => {
+  inCi('keep each other out by no number of requests', async () => {
     const limited = await startService({
       ratelimits: { KEY_LIMIT: { namespace_id: '1', simple: { limit: 8, period: 60 } } },
     });

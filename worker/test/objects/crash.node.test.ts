@@ -10,7 +10,7 @@ import { restartable } from '../kept-state.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { adminToken, rpcToken, type Service } from '../../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner, ownerAt } from '../stored-state.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 let peer: Peer;
 let service: Service;
@@ -106,7 +106,7 @@ describe('S81 S82: the service dies', () => {
     expect(await afterSweep()).toEqual(whole);
   });
 
-  it('after a part is released: the file is whole', async () => {
+  inCi('after a part is released: the file is whole', async () => {
     await setBytes(1_600_000);
     // The response may arrive before the alarm rings.
     const dead = (): Promise<never> => Promise.reject(new Error('it died after its response'));
@@ -181,7 +181,7 @@ describe('S82: a call between the objects fails', () => {
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('removing the reference of a part, before and after: the file is whole, and the alarm tries again', async () => {
+  inCi('removing the reference of a part, before and after: the file is whole, and the alarm tries again', async () => {
     await setBytes(3_200_000);
     for (const fault of faults) {
       await owner.object.fail('removeReference', fault);

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs/programs.ts';
 import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 // Debian has no packages of these; .ci/openapi-tools installs them.
@@ -85,7 +85,7 @@ withProgram('spectral', { probe: ['--version'], isOptional }, () => {
 });
 
 withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
-  test('openapi-typescript and openapi-fetch: stores, lists, reads and deletes, with types', async () => {
+  inCi('openapi-typescript and openapi-fetch: stores, lists, reads and deletes, with types', async () => {
     const { cwd, env, use } = await client('mts');
     await symlink(resolve(dirname(pathOf('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
     await run('openapi-typescript', [description, '--output', 'api.d.ts'], { cwd });

@@ -23,7 +23,7 @@ import {
   unpinBehindOurBack,
   type World,
 } from './two-backends.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { flip } from '../../../testkit/present.ts';
 
 const hourMs = 3_600_000;
@@ -244,7 +244,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect(await readsFrom('a', file)).toBe(true);
   });
 
-  test('a repair asks the backends for everything at once', async () => {
+  inCi('a repair asks the backends for everything at once', async () => {
     const file = await storeAtBoth(world, bytes);
     await unpinBehindOurBack(world.b, file);
     const { pins } = await operator().repairPins();
@@ -253,7 +253,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await expect.poll(async () => (await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
-  test('blocks are served although backends were down after the upload, or an earlier version took it', async () => {
+  inCi('blocks are served although backends were down after the upload, or an earlier version took it', async () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
     const leafCid = cidOf('raw', await sha256(leaf)).text;
     const file = await storeAtBoth(world, bytes);

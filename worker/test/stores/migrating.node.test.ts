@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Migration, StoredFile } from '../../../shared/api.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { answersLate, startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
@@ -145,7 +145,7 @@ describe.skipIf(missing !== undefined)('everything moves', { timeout: long ? 5_4
     await rm(dir, { recursive: true, force: true });
   });
 
-  test('from Kubo to R2 and on to S3: killed twice, cancelled once', async () => {
+  inCi('from Kubo to R2 and on to S3: killed twice, cancelled once', async () => {
     const kept = await fill();
     expect(await operator().createMigration({ from: 'kubo', to: 'r2' })).toMatchObject({ total: files });
     await restart('r2');

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { inCi } from '../../../testkit/long-run.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { StoredFile } from '../../../shared/api.ts';
 import { adminToken, rpcToken } from '../../../testkit/service.ts';
@@ -81,7 +82,7 @@ describeStores('%s', costlyKinds, (kind) => {
     },
   );
 
-  it('all files move from the node to the store, and back, whatever their shape', { timeout: 180_000 }, async () => {
+  inCi('all files move from the node to the store, and back, whatever their shape', { timeout: 180_000 }, async () => {
     const store = await start('node first');
     const bytes = [randomBytes(17 * mib), randomBytes(mib), Buffer.alloc(0), Buffer.alloc(3 * mib)];
     const files: StoredFile[] = [];

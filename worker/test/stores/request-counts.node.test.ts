@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { carType } from '../../../shared/ipfs/index.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { startHostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { startService } from '../../../testkit/service.ts';
 import { bytesOf, client } from '../../../testkit/api-client.ts';
@@ -90,7 +90,7 @@ describeStores('a store gets', ['s3'], () => {
     expect(page).toContain(`| ${row.join(' | ')} |`);
   });
 
-  test('one request for each object of a file of 100 MB, and for a range only those that have it', async () => {
+  inCi('one request for each object of a file of 100 MB, and for a range only those that have it', async () => {
     const bytes = randomBytes(100_000_000);
     const before = await objects();
     let id = '';
