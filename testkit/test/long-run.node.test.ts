@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 import type * as Forms from '../long-run.ts';
 import { present } from '../present.ts';
 
-/** Loads the module anew, with a value of `SEALPIN_LONG`. */
+/** Loads the module again, with a value of `SEALPIN_LONG`. */
 async function formsOf(value: string): Promise<{ ci: boolean; long: boolean }> {
   const path = `../long-run.ts?${value}`;
   vi.stubEnv('SEALPIN_LONG', value);

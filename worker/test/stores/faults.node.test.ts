@@ -19,7 +19,7 @@ const mib = 1_048_576;
 const day = 86_400_000;
 
 const endOf = ({ outcomes, says }: Row): string => JSON.stringify({ outcomes, says });
-/** All rows; in CI the first of those that end alike, in the short form every other one of these. */
+/** All rows; in CI the first of those that end alike, in the short form half of these. */
 const tried = table
   .filter((row, at) => long || table.findIndex((each) => endOf(each) === endOf(row)) === at)
   .filter((_, at) => ci || at % 4 < 2);
