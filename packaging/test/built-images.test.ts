@@ -11,7 +11,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 import { installed, withProgram } from '../../testkit/programs/programs.ts';
 import { present } from '../../testkit/present.ts';
 import { packed } from './packed.ts';
@@ -106,14 +106,18 @@ withProgram('buildah', { probe: ['--version'] }, () => {
   const runIn = (container: string, ...command: string[]): Promise<string> =>
     buildah('run', '--isolation', 'chroot', container, '--', ...command);
 
-  test('the image of the command line encrypts and decrypts, as nobody special', async () => {
-    const container = await built('client');
-    expect(await runIn(container, 'sealpin', '--version')).toMatch(/^\d+\.\d+\.\d+$/);
-    const words = `
+  inCi(
+    'the image of the command line encrypts and decrypts, as nobody special',
+    async () => {
+      const container = await built('client');
+      expect(await runIn(container, 'sealpin', '--version')).toMatch(/^\d+\.\d+\.\d+$/);
+      const words = `
       sealpin keygen --quiet > /dev/null && cd /data && echo letter > in &&
       sealpin ecc-encrypt in public.key --output out --quiet && sealpin decrypt ./out - --quiet && ls -ln private.key`;
-    expect(await runIn(container, 'sh', '-c', words)).toMatch(/^letter\n-rw------- 1 1000 1000 /);
-  }, 120_000);
+      expect(await runIn(container, 'sh', '-c', words)).toMatch(/^letter\n-rw------- 1 1000 1000 /);
+    },
+    120_000,
+  );
 
   test.runIf(long)('the image of the service runs it', async () => {
     const container = await built('local');

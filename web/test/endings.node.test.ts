@@ -121,7 +121,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await privateFiles(page)).toEqual({});
   });
 
-  test('a copy in the private files is told, and the page asks to stay as long as it is there', async () => {
+  inCi('a copy in the private files is told, and the page asks to stay as long as it is there', async () => {
     const { page } = await opened(large, { without: ways.disk });
     await downloaded(page, 'Save film.mkv');
     await page.getByText(/^Keep this page open a little longer \(2 minutes\)/).waitFor();

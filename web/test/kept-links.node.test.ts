@@ -93,7 +93,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(readStorage)).toEqual(nothing);
   });
 
-  test('a ticked one is listed as the service sees it, changed and taken back, and forgotten', async () => {
+  inCi('a ticked one is listed as the service sees it, changed and taken back, and forgotten', async () => {
     const { page, apiKey, link, connection } = await sent();
     await keep(page);
     await page.locator('#keep-link').uncheck();

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Download, Page } from 'playwright-core';
 import { type Fault, faultyProxy } from '../../testkit/faulty-proxy.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ToServiceWorker } from '../protocol.ts';
 import { Receiver } from './receiver.ts';
@@ -140,7 +141,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await hears(id, ['pull', 'pull', 'broken']);
   });
 
-  test('a download whose page is silent fails, and one whose page says that it must wait does not', async () => {
+  inCi('a download whose page is silent fails, and one whose page says that it must wait does not', async () => {
     const [silent, slow] = [await begin('silent', [1000]), await begin('slow', [1000])];
     expect(await keptWaiting('slow', silent.failure())).not.toBeNull();
     for (const answer of [size - 1000, 'end']) await send('slow', answer);
@@ -165,7 +166,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await hears('cancelled', ['pull', 'pull', 'cancelled']);
   });
 
-  test('a service worker that other pages of this address left ends once the service is itself again', async () => {
+  inCi('a service worker that other pages of this address left ends once the service is itself again', async () => {
     const script = `oninstall = () => skipWaiting();
       addEventListener('fetch', (event) => event.request.mode === 'navigate' &&
         event.respondWith(new Response('other pages')));`;

@@ -18,6 +18,7 @@ import {
 } from '../../../shared/ipfs/index.ts';
 import { client } from '../../../testkit/api-client.ts';
 import { faultyProxy, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { type Service, sharedService } from '../../../testkit/service.ts';
 import { recall } from '../../files/history.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
@@ -213,7 +214,7 @@ describe('copy', () => {
     expect(entries).toContainEqual(expect.objectContaining({ cid, fileId: present(copied).fileId, name: 'letter' }));
   });
 
-  test('takes blobs under their IDs, and what a service encrypted, to the service of a profile', async () => {
+  inCi('takes blobs under their IDs, and what a service encrypted, to the service of a profile', async () => {
     const directory = await temporaryDirectory();
     const here = connect({ service: local.url, apiKey: local.apiKey });
     const login = await run(['login', other.url, '--name', 'other', '--data-dir', local.dataDir], directory, {

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { hostile, json, someApiKey, storedFile, type Hostile } from '../hostile.ts';
@@ -112,7 +113,7 @@ test('a file that breaks off once, and a service that asks for fewer requests, c
   });
 });
 
-test('where the service goes away, the run says where to continue, and the rest is verified there', async () => {
+inCi('where the service goes away, the run says where to continue, and the rest is verified there', async () => {
   const state = { isThere: true, falls: true };
   const away: Respond = (response) => response.destroy();
   const service = await serviceWith(250, {

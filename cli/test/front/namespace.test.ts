@@ -4,7 +4,8 @@
  */
 import { chmod, mkdir, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
+import { inCi } from '../../../testkit/long-run.ts';
 import { inNamespaces, refusedStatus } from '../../../testkit/namespaces.ts';
 import { installed, withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
@@ -47,7 +48,7 @@ const script = `
 `;
 
 withProgram('nginx', { probe: ['-v'] }, () => {
-  test('a proxy in another network namespace passes everybody on, and is alone in that', async (context) => {
+  inCi('a proxy in another network namespace passes everybody on, and is alone in that', async (context) => {
     const dir = await realpath(await temporaryDirectory());
     await chmod(dir, 0o755); // nginx has users of its own
     const { cert, key } = certificatesIn(dir);

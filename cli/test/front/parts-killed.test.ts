@@ -5,9 +5,9 @@ import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { entrySource } from '../../../testkit/programs/command-line.ts';
 import { loadRun } from '../../local/state.ts';
@@ -101,7 +101,7 @@ const some = [
   { step: 'when all is recorded, before the answer', killed: 'the process with the node' },
 ];
 
-test.each(long ? all : ci ? some : some.slice(1, 2))(
+inCi.each(long ? all : some)(
   '$killed that is killed $step loses nothing that was recorded',
   async ({ step, killed }) => {
     const { sent: sentBytes, least, call } = present(steps[step]);

@@ -105,7 +105,7 @@ describe('the workerd that a killed service left', () => {
     return { service, left };
   }
 
-  test('is told by status and ended by stop', async () => {
+  inCi('is told by status and ended by stop', async () => {
     const { service, left } = await orphan(replaced);
     try {
       const flag = `--data-dir=${service.dataDir}`;

@@ -12,6 +12,7 @@ import { startDetached } from '../../local/detach.ts';
 import { runningService } from '../../local/other-service.ts';
 import { cpuMsOfGroup, isRunning, markProcess } from '../../local/process.ts';
 import { loadRun, localPaths, makeLocal, saveRun } from '../../local/state.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 
 const [, own = ''] = process.argv;
@@ -50,7 +51,7 @@ async function startInstead(program: string): ReturnType<typeof startDetached> {
   }
 }
 
-test('a service that works is waited for, however long it takes, and says what it found', async () => {
+inCi('a service that works is waited for, however long it takes, and says what it found', async () => {
   const ready = await startInstead(`
     for (let round = 0; round < 40; round += 1) {
       for (const end = performance.now() + 20; performance.now() < end;);

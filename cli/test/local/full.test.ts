@@ -1,7 +1,7 @@
 /** The local service, and a public one, on a disk that another program fills to the last byte. */
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
-import { long } from '../../../testkit/long-run.ts';
+import { expect } from 'vitest';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from '../node/node-harness.ts';
 
@@ -88,7 +88,7 @@ const program = `
   }));
 `;
 
-test.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com'])(
+inCi.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com'])(
   'on a full disk nothing is stored, files are read and deleted, and storing resumes with free space (%j)',
   async (origin, context) => {
     const ran = await onSmallDisk(context as never, {

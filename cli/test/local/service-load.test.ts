@@ -181,7 +181,7 @@ async function killed(argv: readonly string[], afterMs: number): Promise<number 
   return code;
 }
 
-test('a backup that is killed leaves the state before it or the new one, and a restoration nothing', async () => {
+inCi('a backup that is killed leaves the state before it or the new one, and a restoration nothing', async () => {
   const service = await startLocal();
   onTestFinished(() => remove(service));
   const files: Load['files'] = new Map();

@@ -5,7 +5,7 @@ import { inCi } from '../../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 import { keptFile, rebuildWorkerCode, sourceKey, workerCode } from '../../local/code/worker-code.ts';
 
-test('is built where the cache is empty or damaged, then taken from it until it is rebuilt', async () => {
+inCi('is built where the cache is empty or damaged, then taken from it until it is rebuilt', async () => {
   const directory = await temporaryDirectory();
   const path = join(directory, keptFile);
   await writeFile(path, '{"key":');

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Migration } from '../../../shared/api.ts';
 import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { here, remove, type RunningHere, startHere } from '../local/harness.ts';
 
 /** More than is copied in one step. */
@@ -62,7 +63,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration on the local service',
     expect(await status()).toContain('local to kubo done');
   });
 
-  test('into a Kubo that is away continues until it is cancelled; then the Kubo can be left', async () => {
+  inCi('into a Kubo that is away continues until it is cancelled; then the Kubo can be left', async () => {
     expect(await sealpin('migrate', 'kubo', 'local')).toMatchObject({ code: 0 });
     await kubo.stop();
     const begun = await sealpin('migrate', '--background');

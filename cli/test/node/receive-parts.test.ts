@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { leafBytes, partLeaves, treeOf } from '../../../shared/ipfs/index.ts';
 import type { Received } from '../../local/node/direct.ts';
 import type { RunningNode } from '../../local/node/server.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { ask, node } from './node-harness.ts';
 
@@ -83,7 +84,7 @@ test.each(sizes)('%d bytes come in parts of whole leaves, and the rest', async (
   }
 });
 
-test('what a slow client has sent is told while it waits, and told again with what follows', async () => {
+inCi('what a slow client has sent is told while it waits, and told again with what follows', async () => {
   const running = await node();
   const bytes = randomBytes(2 * leafBytes + 9);
   let told = Promise.withResolvers<Received>();

@@ -4,9 +4,9 @@
  */
 import { spawnSync } from 'node:child_process';
 import { loadavg } from 'node:os';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { client, type Client } from '../../../testkit/api-client.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { entry, here, remove, sealpin, startHere, startLocal } from '../local/harness.ts';
@@ -86,7 +86,7 @@ describe.each<Kind>(long ? ['embedded node', 'R2'] : ['embedded node'])('%s', (k
     return JSON.parse(stdout) as Verified;
   }
 
-  test('is verified and repaired as a whole', async () => {
+  inCi('is verified and repaired as a whole', async () => {
     const numbers = Array.from({ length: files }, (_, at) => at);
     await Promise.all(
       Array.from({ length: lanes }, async () => {

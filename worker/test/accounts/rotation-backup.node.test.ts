@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { BackupPage, RestoredPage, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
@@ -88,7 +89,7 @@ it('a backup of an account that was never rotated names no pair, as those of ear
     expect(text).not.toContain(member);
 });
 
-it('one from before is restored with the pair before, all of its keys, and its recovery file', async () => {
+inCi('one from before is restored with the pair before, all of its keys, and its recovery file', async () => {
   const world = await newWorld();
   const { id, call, files, reader } = world;
   const pages = await backUp(id);

@@ -1,6 +1,6 @@
 /** A rotation of many files that is killed on the way, while files are read and stored. */
-import { describe, expect, it } from 'vitest';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { describe, expect } from 'vitest';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import type { Service } from '../../../testkit/service.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
@@ -117,7 +117,7 @@ async function rotateKilled(before: Owner, times: number): Promise<void> {
 }
 
 describe('the rotation of an account with many files', () => {
-  it('goes on after each kill, while files are read and stored, twice', { timeout: 1_800_000 }, async () => {
+  inCi('goes on after each kill, while files are read and stored, twice', { timeout: 1_800_000 }, async () => {
     const owner = await newOwner(service);
     const writer = await owner.call.withKey(['write']);
     let files = await storeMany(owner.call, 'file', many);

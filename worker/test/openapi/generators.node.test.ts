@@ -67,7 +67,7 @@ async function client(name: string): Promise<{ cwd: string; env: Record<string, 
 }
 
 withProgram('redocly', { probe: ['--version'], isOptional }, () => {
-  test('redocly has no error and no warning', async () => {
+  inCi('redocly has no error and no warning', async () => {
     for (const document of [description, operators]) {
       const report = JSON.parse(await run('redocly', ['lint', '--format=json', document])) as unknown;
       expect(report).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 }, problems: [] });

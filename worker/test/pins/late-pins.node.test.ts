@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
 import { itemOf } from '../../../testkit/present.ts';
@@ -13,6 +14,9 @@ import type { Turn } from '../turn.ts';
 import { newOwner, pinObject, sweep, type Owner } from '../stored-state.ts';
 import { create, mib, patch, version } from '../uploads/tus-client.ts';
 import { names, startTwoBackends, type World } from './two-backends.ts';
+
+/** All cases; in the short form the first. */
+const inForm = <T>(cases: Record<string, T>): [string, T][] => Object.entries(cases).slice(0, ci ? undefined : 1);
 
 const minuteMs = 60_000;
 
@@ -81,7 +85,7 @@ describe.skipIf(kuboProgram() === undefined)('a late pin', () => {
   });
   afterAll(() => world.close());
 
-  test.each(Object.entries(ways))('of a second upload %s is removed where the bytes have moved', async (_, upload) => {
+  test.each(inForm(ways))('of a second upload %s is removed where the bytes have moved', async (_, upload) => {
     const bytes = randomBytes(mib);
     const cid = await cidOfBytes(bytes);
     const { turns, arrived } = held(world.a, cid);
@@ -133,7 +137,7 @@ describe.skipIf(kuboProgram() === undefined)('a late pin', () => {
     },
   };
 
-  test.each(Object.entries(ends))('of an upload %s is removed when it has had its time', async (_, begin) => {
+  test.each(inForm(ends))('of an upload %s is removed when it has had its time', async (_, begin) => {
     // Less than a leaf: what may be continued has no part.
     const bytes = randomBytes(2000);
     const cid = await cidOfBytes(bytes);
@@ -187,7 +191,7 @@ describe.skipIf(kuboProgram() === undefined)('a pin whose sender has died', () =
     },
   };
 
-  test.each(Object.entries(senders))('for %s is removed after the file was deleted', async (_, send) => {
+  test.each(inForm(senders))('for %s is removed after the file was deleted', async (_, send) => {
     const bytes = randomBytes(2000);
     const cid = await cidOfBytes(bytes);
     const { fileId, backend } = await send(bytes, cid);

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import type { Fault } from '../faulty-calls.ts';
 import { pinObject } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
@@ -83,7 +84,7 @@ describeStores('%s', costlyKinds, (kind) => {
     await expectTrue(fileId, bytes);
   });
 
-  it('many who store and delete the same bytes at once lose nothing, and leave nothing', async () => {
+  inCi('many who store and delete the same bytes at once lose nothing, and leave nothing', async () => {
     const bytes = randomBytes(1_200_000);
     const kept: string[] = [];
     await Promise.all(

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf } from '../../../testkit/api-client.ts';
@@ -151,7 +151,7 @@ describeStores('a hostile %s that', kinds, (kind) => {
   });
 
   const moving = rowsOf(kind).filter((_, at) => long || at % (ci ? 8 : 16) === 0);
-  it.each(moving)('$name, while files move away and back', async ({ rule }) => {
+  inCi.each(moving)('$name, while files move away and back', async ({ rule }) => {
     const hostile = present(store.hostile);
     const operator = client(store.service.url, adminToken);
     const files = [await stored(randomBytes(9 * mib)), await stored(randomBytes(1000))];

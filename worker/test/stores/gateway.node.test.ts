@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Health, Problem } from '../../../shared/api.ts';
 import { answersLate, refuses } from '../../../testkit/object-stores/hostile-store.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
@@ -50,7 +51,7 @@ describeStores('a gateway of S3', ['s3'], () => {
     expect(Buffer.compare(await read(kept.fileId), bytes.subarray(0, mib))).toBe(0);
   });
 
-  it('keeps the files of two services apart, and no service takes the prefix of another', async () => {
+  inCi('keeps the files of two services apart, and no service takes the prefix of another', async () => {
     const other = await startStore('s3', { gateway, vars: { SERVICE_ID: 'another' } });
     const thief = await startStore('s3', { gateway, prefix: 'sealpin-tested/', vars: { SERVICE_ID: 'another' } });
     try {
@@ -94,7 +95,7 @@ describeStores('a gateway of S3', ['s3'], () => {
       expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${each}/content`)), bytes)).toBe(0);
   });
 
-  it('that has two names moves nothing from one to the other, where it would be gone', async () => {
+  inCi('that has two names moves nothing from one to the other, where it would be gone', async () => {
     const own = await startVersitygw();
     const { url, bucket, region } = own;
     const again = { id: 'again', type: 's3', url, bucket, region, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };

@@ -4,10 +4,10 @@
  * After each step every file that was acknowledged is read, and at the end nothing is left.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { FileList, ResumableUpload, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../../../testkit/api-client.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { doesAndRefuses, drops, refuses, type Rule } from '../../../testkit/object-stores/hostile-store.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
@@ -259,7 +259,7 @@ describeStores('%s', costlyKinds, (kind) => {
     afterAll(() => store.close());
 
     const own = Array.from({ length: seeds }, (_, seed) => `${seed}`);
-    it.each(own)('history %s: every acknowledged file is read after each step, and nothing stays', async (seed) => {
+    inCi.each(own)('history %s: every acknowledged file is read after each step, and nothing stays', async (seed) => {
       const history = new History(store, { seed: `${copies} ${seed}`, canDie: kind === 's3' });
       await history.begin();
       for (let left = steps; left > 0; left -= 1) {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { client } from '../../../testkit/api-client.ts';
 import type { Fault } from '../../../testkit/faulty-proxy.ts';
 import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
@@ -51,7 +52,7 @@ describe.skipIf(!hasVersitygw())('a bucket', () => {
     return services[0]?.refuses?.code;
   }
 
-  test('that takes no more, and one that only gives, are told to the operator', async () => {
+  inCi('that takes no more, and one that only gives, are told to the operator', async () => {
     const hostile = present(store.hostile);
     // An isolate tells of refusals every 10 seconds.
     const soon = { timeout: 30_000 };

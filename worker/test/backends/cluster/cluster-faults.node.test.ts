@@ -7,6 +7,7 @@ import { fake, afterBody } from '../runtimes.ts';
 import { play } from '../scenario.ts';
 import type { Rest } from '../suite.ts';
 import type { Scenario } from '../scenario.ts';
+import { inCi } from '../../../../testkit/long-run.ts';
 
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const pin = { method: 'pin', cid, bytes: 1 } as const;
@@ -80,7 +81,7 @@ test.each<[string, [string, string?][], string]>([
   });
 });
 
-test('a pin under way that no peer holds is requested once more, and one that a peer holds stays', async () => {
+inCi('a pin under way that no peer holds is requested once more, and one that a peer holds stays', async () => {
   const expected = { pinning: 1, pinned: 0 };
   await Promise.all(
     Object.entries(expected).map(async ([status, removals]) => {
@@ -115,7 +116,7 @@ test('a pin that failed is tried again, and then fails for the reason that its p
   );
 });
 
-test('a pin that fails at one peer goes to another one besides, and what the others hold stays pinned', async () => {
+inCi('a pin that fails at one peer goes to another one besides, and what the others hold stays pinned', async () => {
   let requests = 0;
   const removed: string[] = [];
   const full: [string, string] = ['pin_error', 'no space left on device'];

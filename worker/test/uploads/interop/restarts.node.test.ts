@@ -10,7 +10,7 @@ import { open, send } from './request.ts';
 import { uploadsOf, type TusServer } from './servers.ts';
 import { pausedAfter, start } from './tus-js.ts';
 import { present } from '../../../../testkit/present.ts';
-import { long } from '../../../../testkit/long-run.ts';
+import { inCi, long } from '../../../../testkit/long-run.ts';
 
 const dayMs = 86_400_000;
 const chunkSize = 512_000;
@@ -53,7 +53,7 @@ async function kill(): Promise<void> {
 }
 
 describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
-  it('two clients that continue one upload at once end with the file', async () => {
+  inCi('two clients that continue one upload at once end with the file', async () => {
     const server = uploads(mode);
     const uploadUrl = await leave(server, 1);
     const both = [chunkSize, 300_000].map((size) => start(server, file, { uploadUrl, chunkSize: size, retryDelays }));
@@ -92,7 +92,7 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
     }
   });
 
-  it('a day passes and the service is killed: another client continues', async () => {
+  inCi('a day passes and the service is killed: another client continues', async () => {
     const server = uploads(mode);
     const uploadUrl = await leave(server, 4);
     await kill();
