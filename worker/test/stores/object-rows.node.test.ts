@@ -37,6 +37,8 @@ test.each([
         waiting: start,
         allowed: 0,
         inherited: 0,
+        listed: 0,
+        unchanged: 0,
       },
     ]);
     rows.changeSweep('store', { waiting: 1 });

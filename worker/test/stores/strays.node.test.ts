@@ -89,6 +89,42 @@ describeStores('objects of nobody in S3', ['s3'], () => {
     await expectEmpty();
   });
 
+  it('are looked for less often while nothing changes, at least once a week, and soon after a change', async () => {
+    const { owner, service } = store;
+    let digits = '00';
+    let fileId = '';
+    // The first of these objects also sees the files of all others.
+    while (digits === '00') {
+      ({ fileId } = await owner.call.store('plain', randomBytes(10)));
+      digits = (await objectIdOf(fileId)).slice(0, 2);
+    }
+    const pin = shardObject(service, digits);
+    await pin.stopAlarm();
+    const { requests } = present(store.hostile);
+    const isSweep = new RegExp(`data(%2F|/)${digits}(&|$)`);
+    let today = 0;
+    async function sweepsUntil(last: number): Promise<number[]> {
+      const days = [];
+      for (today += 1; today <= last; today += 1) {
+        const before = requests.length;
+        await pin.ring(day);
+        if (requests.slice(before).some(({ key }) => isSweep.test(key))) days.push(today);
+      }
+      today = last;
+      return days;
+    }
+    expect(await sweepsUntil(24)).toEqual([1, 2, 4, 8, 15, 22]);
+    await owner.call.deleteFile({ fileId });
+    expect(await sweepsUntil(29)).toEqual([25, 26, 28]);
+    const stray = `data/${digits.repeat(16)}/00000000`;
+    await store.write(stray, Buffer.from('a stray'));
+    expect(await sweepsUntil(35)).toEqual([32, 33, 34, 35]);
+    await store.age(stray, 2 * day);
+    expect(await sweepsUntil(36)).toEqual([36]);
+    expect(await store.keys()).not.toContain(stray);
+    await expectEmpty();
+  });
+
   inCi('wait for the operator, few as they are, where they were there before any row', async () => {
     // A database that was lost: its objects are those of files.
     const ids = Array.from({ length: 256 }, (_, at) => at.toString(16).padStart(2, '0').repeat(16));

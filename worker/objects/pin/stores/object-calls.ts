@@ -213,7 +213,11 @@ export class ObjectCalls extends RpcTarget {
     const { env, rows, shard, now } = this.#o;
     return await answered({ event: 'object.place', service }, async () => {
       const store = storeOf(env, service);
-      const place = rows.sweepOf(service)?.place;
+      const sweep = rows.sweepOf(service);
+      const place = sweep?.place;
+      // What is about to happen may leave something behind.
+      if (sweep !== undefined && sweep.unchanged > 0)
+        rows.changeSweep(service, { due: Math.min(sweep.due, now() + sweepMs.every), unchanged: 0 });
       if (place === store.place) return { ok: true };
       if (place !== undefined)
         throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);

@@ -48,6 +48,9 @@ export type Sweep = {
    * without a row waits for the operator.
    */
   inherited: number;
+  /** How many objects the last one found, and how many in a row have found everything as before. */
+  listed: number;
+  unchanged: number;
 };
 
 /** Objects of a store that belong to nothing, and wait for the operator as they are many. */
@@ -78,11 +81,11 @@ const tables = `
   CREATE INDEX IF NOT EXISTS object_due ON object (due);
   CREATE TABLE IF NOT EXISTS object_sweep (
     service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT,
-      waiting INTEGER NOT NULL DEFAULT 0, allowed INTEGER NOT NULL DEFAULT 0, inherited INTEGER NOT NULL DEFAULT 0)
-      WITHOUT ROWID;
+      waiting INTEGER NOT NULL DEFAULT 0, allowed INTEGER NOT NULL DEFAULT 0, inherited INTEGER NOT NULL DEFAULT 0,
+      listed INTEGER NOT NULL DEFAULT 0, unchanged INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 `;
 /** Columns that tables of before lack. */
-const laterColumns = ['waiting', 'allowed', 'inherited'];
+const laterColumns = ['waiting', 'allowed', 'inherited', 'listed', 'unchanged'];
 
 /** The rows in an object's storage. Their tables come with the first one. */
 export class ObjectRows {

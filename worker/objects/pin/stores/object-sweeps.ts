@@ -16,10 +16,10 @@ import { shardName } from '../shard-names.ts';
 import type { ObjectRows, ObjectShard, Sweep } from './object-rows.ts';
 
 /**
- * The interval of sweeps, of the parts of a long one, and the age from which an object is a stray,
- * in ms.
+ * The interval of sweeps, the longest where nothing changes, that of the parts of a long one, and
+ * the age from which an object is a stray, in ms.
  */
-export const sweepMs = { every: 86_400_000, part: 60_000, strayAge: 86_400_000 };
+export const sweepMs = { every: 86_400_000, longest: 7 * 86_400_000, part: 60_000, strayAge: 86_400_000 };
 /**
  * Pages that one sweep lists, those of indexes counting as many, since other objects are asked
  * about these; and the most that it removes by itself.
@@ -67,16 +67,22 @@ export class ObjectSweeps {
       const isSafe = allowed === 1 || isFew;
       if (count > 0) log({ event: 'object.strays', service, count, listed, removed: isSafe });
       if (isSafe) await this.#removeStrays(service, [...strays.keys()]);
+      const current = rows.sweepOf(service);
       // What the operator has said meanwhile is for a sweep that begins now.
-      if (rows.sweepOf(service)?.due !== next) return;
+      if (current?.due !== next) return;
+      const isWhole = sweep.after === null && isLast;
+      const isAsBefore = isWhole && unknown === 0 && listed === sweep.listed && current.unchanged === sweep.unchanged;
+      const unchanged = isAsBefore ? sweep.unchanged + 1 : 0;
       const waiting = (sweep.after === null ? 0 : sweep.waiting) + (isSafe ? 0 : count);
       rows.changeSweep(service, {
-        due: now() + (isLast ? sweepMs.every : sweepMs.part),
+        due: now() + (isLast ? Math.min(sweepMs.every * 2 ** unchanged, sweepMs.longest) : sweepMs.part),
+        listed,
+        unchanged,
         after: isLast ? null : last,
         waiting,
         ...(isLast && { allowed: 0 }),
         // What there was before is known once all of it has a row, or may go.
-        ...(isLast && (allowed === 1 || (sweep.after === null && unknown === 0)) && { inherited: 0 }),
+        ...(((isLast && allowed === 1) || (isWhole && unknown === 0)) && { inherited: 0 }),
       });
     } catch (error) {
       log({ event: 'object.sweep', service, error: errorText(error) });
