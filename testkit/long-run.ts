@@ -16,4 +16,9 @@ export const long: boolean = form === '1';
 export const ci: boolean = long || form === 'ci';
 
 /** Declares a test that the short form leaves out. */
-export const inCi: typeof test = test.runIf(ci) as typeof test;
+export const inCi = (ci ? test : Object.assign(left, { each: () => left, for: () => left })) as unknown as typeof test;
+
+/** Stands for all tests that are left out: the closing lines name it once. */
+function left(): void {
+  test.skip('tests that only CI runs (SEALPIN_LONG=ci)');
+}
