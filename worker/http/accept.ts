@@ -19,7 +19,7 @@ export function negotiate<T extends string>(header: string | null, offered: read
 /** The same as `negotiate` without an error: undefined when the client accepts none of them. */
 export function preferred<T extends string>(header: string | null, offered: readonly T[]): T | undefined {
   if (header === null || header.trim() === '') return offered[0];
-  const ranges = header.split(',').map((part) => parseMediaRange(part));
+  const ranges = header.split(',').flatMap((part) => (part === '' ? [] : parseMediaRange(part)));
   let best: { type: T; q: number } | undefined;
   for (const type of offered) {
     const q = qualityOf(type, ranges);
