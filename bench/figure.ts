@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { cpuMsBelow } from './process-stats.ts';
+import { cpuMsBelow, usedMs } from './process-stats.ts';
 
 export const MiB = 2 ** 20;
 
@@ -126,11 +126,11 @@ export async function othersShare(): Promise<number> {
   const before = processorTimes();
   await setTimeout(lookMs);
   const after = processorTimes();
-  const busyMs = after.all - before.all - (after.idle - before.idle) - (after.ours - before.ours);
+  const busyMs = after.all - before.all - (after.idle - before.idle) - usedMs(before.ours, after.ours);
   return Math.max(0, busyMs) / Math.max(1, after.all - before.all);
 }
 
-function processorTimes(): { idle: number; all: number; ours: number } {
+function processorTimes(): { idle: number; all: number; ours: Map<number, number> } {
   const times = cpus().map((processor) => processor.times);
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
   return {

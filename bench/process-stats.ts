@@ -24,18 +24,13 @@ export function forgetPeak(pid: number): void {
  * @throws when it has ended
  */
 export function cpuMs(pid: number): number {
-  return cpuTicks(pid, 2) * 10;
-}
-
-/**
- * CPU time of a process.
- * @param fields 2: user and system; 4: also those of the children that it has waited for
- */
-function cpuTicks(pid: number, fields: 2 | 4): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The second field, the name of the program, may hold blanks and parentheses.
-  const numbers = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return numbers.slice(11, 11 + fields).reduce((sum, ticks) => sum + Number(ticks), 0);
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  return (Number(user) + Number(system)) * 10;
 }
 
 /**
@@ -46,12 +41,14 @@ export function proportionalMiB(pid: number): number {
   return below([pid]).reduce((sum, each) => sum + (toMiB(field(each, 'Pss', 'smaps_rollup')) ?? 0), 0);
 }
 
-/**
- * CPU time of processes and all below them, in ms, those that have ended and were waited for
- * included.
- */
-export function cpuMsBelow(pids: readonly number[]): number {
-  return below(pids).reduce((sum, pid) => sum + (ifAlive(() => cpuTicks(pid, 4)) ?? 0) * 10, 0);
+/** CPU time of processes and all below them, by PID, in ms. */
+export function cpuMsBelow(pids: readonly number[]): Map<number, number> {
+  return new Map(below(pids).map((pid) => [pid, ifAlive(() => cpuMs(pid)) ?? 0]));
+}
+
+/** CPU time between two looks at processes, in ms: what one has used that has ended is not in it. */
+export function usedMs(before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>): number {
+  return [...after].reduce((sum, [pid, ms]) => sum + Math.max(0, ms - (before.get(pid) ?? 0)), 0);
 }
 
 /** Processes that run, and all that descend from them. */
