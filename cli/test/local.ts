@@ -9,8 +9,6 @@ import { run } from './environment.ts';
 import { remove, startHere } from './local/harness.ts';
 import type { RunningHere } from './local/harness.ts';
 
-export { entry } from './local/harness.ts';
-
 export type Local = {
   /** The data directory of the service and of its user. */ dataDir: string;
   url: string;

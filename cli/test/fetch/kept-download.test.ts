@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /** Downloads that break off: the same blob continues at the byte that was verified. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -10,7 +11,6 @@ import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-pr
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
-import { entry } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
 import { long } from '../../../testkit/long-run.ts';
 

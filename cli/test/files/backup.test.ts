@@ -14,7 +14,8 @@ import { type Service, startService } from '../../../testkit/service.ts';
 import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '../backup-accounts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { everyFile } from '../local/harness.ts';
-import { entry, sharedLocalService } from '../local.ts';
+import { sharedLocalService } from '../local.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { flip, present } from '../../../testkit/present.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 

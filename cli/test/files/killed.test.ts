@@ -12,7 +12,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../../shared/crypto/index.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { recall } from '../../files/history.ts';
-import { entry, localService } from '../local.ts';
+import { localService } from '../local.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 

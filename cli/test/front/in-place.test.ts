@@ -16,7 +16,8 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { localPaths } from '../../local/state.ts';
 import { storeInPlace } from '../../store/in-place.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { api, ask, endedAfterEach, entry, remove, startHere, type RunningHere } from '../local/harness.ts';
+import { api, ask, endedAfterEach, remove, startHere, type RunningHere } from '../local/harness.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { storing } from './public-service.ts';
 
 let service: RunningHere;

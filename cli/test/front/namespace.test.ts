@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /**
  * A public service, its proxy and its clients in two network namespaces: the proxy of another
  * machine, as far as one machine has it.
@@ -9,7 +10,6 @@ import { inCi } from '../../../testkit/long-run.ts';
 import { inNamespaces, refusedStatus } from '../../../testkit/namespaces.ts';
 import { installed, withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { entry } from '../local/harness.ts';
 import { certificatesIn, proxies } from './real-proxies.ts';
 
 const origin = 'https://localhost:8443';

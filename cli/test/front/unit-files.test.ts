@@ -9,10 +9,10 @@ import { expect, onTestFinished, test } from 'vitest';
 import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
-import { entrySource } from '../../../testkit/programs/command-line.ts';
+import { entry, entrySource } from '../../../testkit/programs/command-line.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { entry, remove, startHere } from '../local/harness.ts';
+import { remove, startHere } from '../local/harness.ts';
 import { changed } from './real-proxies.ts';
 
 const root = join(import.meta.dirname, '../../..');

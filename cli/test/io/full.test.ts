@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /** S49: the disk is full. */
 import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -9,7 +10,6 @@ import { long } from '../../../testkit/long-run.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
-import { entry } from '../local.ts';
 import { temporaryDirectory } from '../environment.ts';
 
 const pair = await generateKeyPair(nodeProvider);

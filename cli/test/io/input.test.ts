@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, mkdir, open, readdir, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
@@ -7,7 +8,6 @@ import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { openInput, readSmall } from '../../io/input.ts';
-import { entry } from '../local.ts';
 import { environmentIn, run, temporaryDirectory } from '../environment.ts';
 
 const mib = 1024 * 1024;

@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /** A data directory on a disk that cannot be written. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -5,7 +6,6 @@ import { expect, test } from 'vitest';
 import { systemFailure } from '../../errno.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { entry } from '../local.ts';
 
 test.for([
   ['empty', ''],

@@ -15,8 +15,6 @@ import { madeOnce } from '../../../testkit/run-cache.ts';
 import { keptFile, workerCode } from '../../local/code/worker-code.ts';
 import { Collector, run } from '../environment.ts';
 
-export { entry };
-
 export type Ran = { code: number | null; stdout: string; stderr: string };
 
 /** Runs one command line to its end. */

@@ -11,7 +11,8 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { ask, endedAfterEach, entry, here, remove, sealpin, startHere, store } from './harness.ts';
+import { ask, endedAfterEach, here, remove, sealpin, startHere, store } from './harness.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import type { RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
 

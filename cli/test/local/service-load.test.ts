@@ -13,7 +13,8 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { takeSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { loadRun, localPaths, savedSecrets } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { api, ask, entry, everyFile, here, remove, startHere, startLocal, store, type RunningHere } from './harness.ts';
+import { api, ask, everyFile, here, remove, startHere, startLocal, store, type RunningHere } from './harness.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };

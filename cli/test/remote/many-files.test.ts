@@ -9,7 +9,8 @@ import { client, type Client } from '../../../testkit/api-client.ts';
 import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
-import { entry, here, remove, sealpin, startHere, startLocal } from '../local/harness.ts';
+import { here, remove, sealpin, startHere, startLocal } from '../local/harness.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 
 const files = long ? 10_000 : ci ? 150 : 105;
 const pageItems = 100;

@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /**
  * The recipe "Three teams" of docs/operating.md, run as it stands there: twenty processes, so in
  * the long form only.
@@ -13,7 +14,6 @@ import { withProgram } from '../../../testkit/programs/programs.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { entry } from '../local.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { client } from '../../../testkit/api-client.ts';
 

@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +8,6 @@ import { loadCommands } from '../../commands/index.ts';
 import { remember } from '../../files/history.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { someApiKey } from '../hostile.ts';
-import { entry } from '../local.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 

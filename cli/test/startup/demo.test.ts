@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,7 +7,6 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { isRunning } from '../../local/process.ts';
 import type { Run } from '../../local/state.ts';
-import { entry } from '../local.ts';
 import { present } from '../../../testkit/present.ts';
 
 let folder: string;

@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /** Large files and broken uploads: they go by tus, and the same command continues them. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -12,7 +13,6 @@ import { bareEnv } from '../../../testkit/run-cache.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../../testkit/programs/tusd.ts';
 import { someApiKey } from '../hostile.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
-import { entry } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
 import { ci, inCi, long } from '../../../testkit/long-run.ts';

@@ -1,3 +1,4 @@
+import { entry } from '../../../testkit/programs/command-line.ts';
 /**
  * Files larger than a request may be, from end to end: the command line, a line that breaks, and
  * the service as it is deployed.
@@ -13,7 +14,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { entry } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';

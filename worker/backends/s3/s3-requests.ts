@@ -154,11 +154,8 @@ function failure(store: Store, { method }: S3Request, response: Response, xml: s
   return new SealpinError('pinning_failed', `${id} ${said}`);
 }
 
-/** Keys that the signer derives from the secret, each for one day. */
+/** Keys that the signer derives from the secret, one for each day that an isolate lives. */
 type SigningKeys = Map<string, ArrayBuffer>;
-
-/** The most days whose keys are kept: another one is needed while midnight passes. */
-const maxSigningKeys = 2;
 
 /** Sends a signed request. @param o.skewMs the store's clock as against ours */
 async function send(
@@ -176,7 +173,6 @@ async function send(
     'x-amz-content-sha256': held === undefined && body !== undefined ? 'UNSIGNED-PAYLOAD' : await hashOf(held),
   };
   const datetime = new Date(Date.now() + skewMs).toISOString().replaceAll(/[:-]|\.\d{3}/g, '');
-  if (signingKeys.size >= maxSigningKeys) signingKeys.clear();
   const credentials = { accessKeyId, secretAccessKey, service: 's3', region, datetime, cache: signingKeys };
   const signed = await new AwsV4Signer({ method, url: url.href, headers, ...credentials }).sign();
   const init: RequestInit & { duplex?: 'half' } = {
