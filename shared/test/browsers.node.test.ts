@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Outcome } from '../../testkit/browsers/page-suites.ts';
 import { inEveryBrowser } from '../../testkit/browsers/browsers.ts';
 import { startPage, type RunningPage } from '../../testkit/browsers/page.ts';
-import { long } from '../../testkit/long-run.ts';
+import { inCi, long } from '../../testkit/long-run.ts';
 
 const suites = [
   'apiKeys',
@@ -56,6 +56,9 @@ const longSuites = new Set([
   'wycheproof',
 ]);
 
+/** CI runs these, too: what they say about an engine, those that are left say as well. */
+const ciSuites = new Set(['detached', 'hostileHeaders', 'parcels', 'ranges', 'recognition', 'rewrapping']);
+
 /** Timeout for a browser to start beside other tests. */
 const startMs = 180_000;
 
@@ -78,7 +81,8 @@ inEveryBrowser((browser) => {
   });
 
   for (const suite of suites) {
-    test.runIf(long || !longSuites.has(suite))(suite, { timeout: 120_000 }, async () => {
+    const declare = longSuites.has(suite) ? test.runIf(long) : ciSuites.has(suite) ? inCi : test;
+    declare(suite, { timeout: 120_000 }, async () => {
       const { passed, failed, notes } = await running.evaluate<Outcome>(`sealpin.run('${suite}')`);
       // oxlint-disable-next-line no-console -- the counts of vectors are what the run is asked to show
       for (const note of notes) console.log(`${browser}, web provider: ${note}`);

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest';
-import { long } from '../../testkit/long-run.ts';
+import { ci, long } from '../../testkit/long-run.ts';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { runPlan } from '../runner.ts';
 import type { Fault } from '../world/plan.ts';
@@ -36,8 +36,10 @@ const cases = Object.entries(crashes).flatMap(([name, fault]) => {
   const one = fault(0).kind === 'front ends' ? handedOver : ordinary;
   return [one, partsHandedOver].map((plan) => [name, plan.seed, plan, fault] as const);
 });
+/** In the short form each end with one of its plans, in turn. */
+const tried = cases.filter((_, at) => ci || at % 4 === 0 || at % 4 === 3);
 
-test.for(cases)('nothing is violated by %s in "%s", wherever it comes', async ([, , plan, fault]) => {
+test.for(tried)('nothing is violated by %s in "%s", wherever it comes', async ([, , plan, fault]) => {
   const [burst, ...others] = plan.bursts;
   for (let after = long ? 1 : shortPlace, hasStruck = true; hasStruck; after += 1) {
     const steps = [{ id: 100, atMs: 0, fails: fault(after) }, ...(burst?.steps ?? [])];

@@ -14,9 +14,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { add, ask, directory, fileInParts, importFile, token } from './node-harness.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
-const rounds = long ? 200 : 3;
+const rounds = long ? 200 : ci ? 3 : 2;
 
 const program = `
   import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { startNode } from '../../local/node/server.ts';
 import { ask, directory, importBlocks, node, token } from './node-harness.ts';
 
@@ -51,9 +52,11 @@ test('a damaged page anywhere is a damaged index with a way out, or changes no b
     truncated: (at) => whole.subarray(0, at),
     'truncated within': (at) => whole.subarray(0, at + page / 2),
   };
+  // The short form damages every other page.
+  const step = ci ? 1 : 2;
   let refused = 0;
   for (const [name, spoil] of Object.entries(spoilers)) {
-    for (let number = 0; number < pages; number += 1) {
+    for (let number = 0; number < pages; number += step) {
       const what = `${name}, page ${number}`;
       await writeFile(path, spoil(number * page));
       const started = await startNode({ dir, token }).catch((error: unknown) => error);
@@ -74,7 +77,7 @@ test('a damaged page anywhere is a damaged index with a way out, or changes no b
       await close();
     }
   }
-  expect(refused).toBeGreaterThan(pages);
+  expect(refused).toBeGreaterThan(pages / step);
   // No file of bytes was removed because its rows could not be read.
   await writeFile(path, whole);
   const { url } = await node({ dir });

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
 import { directory, leafOf, nodeOver, type Block } from './node-harness.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
 const leafCount = 5;
 
@@ -129,6 +129,6 @@ test('whatever a pin reaches is there, over all imports, and nothing else stays'
         await store.close();
       }
     }),
-    { numRuns: long ? 500 : 12 },
+    { numRuns: long ? 500 : ci ? 12 : 6 },
   );
 });

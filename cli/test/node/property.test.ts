@@ -9,7 +9,7 @@ import type { Written } from '../../local/node/indexer.ts';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
 import { directory } from './node-harness.ts';
 import { present } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
 const leaf = (value: number) => Buffer.alloc(leafBytes, value);
 
@@ -107,7 +107,7 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
         await store.close();
       }
     }),
-    { numRuns: long ? 500 : 15, examples: [[partAlone]] },
+    { numRuns: long ? 500 : ci ? 15 : 8, examples: [[partAlone]] },
   );
 });
 

@@ -10,7 +10,7 @@ import { describe, expect, test } from 'vitest';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { inDirectory, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { bytesOf, makeCopies, type BucketCopies, type Content } from './bucket-copies.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const script = join(root, 'contrib/rescue.py');
@@ -178,7 +178,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       inDirectory(async (path) => {
         const copy = objectsOf(small);
         const names = Object.keys(copy);
-        const random = fc.sample(fc.nat(), { seed: 2, numRuns: 4 * (long ? 3000 : 150) });
+        const random = fc.sample(fc.nat(), { seed: 2, numRuns: 4 * (long ? 3000 : ci ? 150 : 60) });
         const cases: string[][] = [];
         for (let i = 0; i < random.length; i += 4) {
           const [which = 0, at = 0, kind = 0, value = 0] = random.slice(i, i + 4);

@@ -5,6 +5,7 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { carType } from '../../../shared/ipfs/index.ts';
 import { client, problemOf, signedPath, type Client } from '../../../testkit/api-client.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
@@ -102,8 +103,12 @@ describe('a guest stores all that was promised', () => {
   const table = Object.keys(ways)
     .flatMap((way) => Object.keys(fillers).map((filler) => [way, filler] as const))
     .filter(([way, filler]) => filler !== 'an inbox' || /body$|delivery/.test(way));
+  const turnOf = (way: string, filler: string): number =>
+    Object.keys(ways).indexOf(way) + Object.keys(fillers).indexOf(filler);
+  /** In the short form, each way and each filler with some of the others. */
+  const tried = table.filter(([way, filler]) => ci || turnOf(way, filler) % 2 === 0);
 
-  it.each(table)('after %s by %s has filled what the quota leaves', async (way, filler) => {
+  it.each(tried)('after %s by %s has filled what the quota leaves', async (way, filler) => {
     await setQuota(6000);
     const guest = await invite(owner.call, { limits: promised });
     const { call, mode } = await present(fillers[filler])(owner.call);
@@ -112,7 +117,7 @@ describe('a guest stores all that was promised', () => {
     await usesAll(guest);
   });
 
-  it.each(table.filter(([way]) => /^a body$|never/.test(way)))(
+  it.each(tried.filter(([way]) => /^a body$|never/.test(way)))(
     'after %s by %s has filled what the limits of the host leave',
     async (way, filler) => {
       const host = await owner.call.withKey(hosting, { limits: { files: 8, bytes: 6000 } });

@@ -17,7 +17,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { OpenedShare, Problem, Share, ShareReceipt } from '../../../shared/api.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { itemOf } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { dayMs, hourMs, invite, minuteMs, share as shareBy, soon, store } from '../invitations/guest.ts';
 import { newOwner, shareObject, type Owner } from '../stored-state.ts';
@@ -199,7 +199,7 @@ const steps: Arbitrary<Step> = oneof(
 describe('a change of the terms of a share', () => {
   it('is one of requests in some order, also of those that come at once', async () => {
     await assert(asyncProperty(integer({ min: 1, max: 3 }), array(steps, { minLength: 2, maxLength: 6 }), run), {
-      numRuns: long ? 400 : 25,
+      numRuns: long ? 400 : ci ? 25 : 12,
     });
   });
 

@@ -19,7 +19,7 @@ import type { Service } from '../../../testkit/service.ts';
 import { jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
 const minuteMs = 60_000;
 const repeatMinutes = 10;
@@ -138,7 +138,7 @@ describe('an opening that is repeated', () => {
     const histories = tuple(constantFrom(1, 1, 2, 3), array(steps, { minLength: 2, maxLength: 8 }));
     await assert(
       asyncProperty(histories, ([opens, history]) => run(opens, history)),
-      { numRuns: long ? 400 : 40 },
+      { numRuns: long ? 400 : ci ? 40 : 20 },
     );
   });
 

@@ -5,13 +5,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 import { answersLate, type Rule } from '../../../testkit/object-stores/hostile-store.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
-const rounds = long ? 50 : 3;
+const rounds = long ? 50 : ci ? 3 : 2;
 
 // R2 is simulated: `simulation/` kills the service at any step there.
 describeStores('%s', ['s3'], (kind) => {

@@ -10,7 +10,7 @@ import { keyPairOf } from '../../../crypto/keys/key-file.ts';
 import { encodeParcel, printLink, sealParcel, type Parcel } from '../../../link/index.ts';
 import { backupVector, damagedFiles, writeFiles as write } from '../../../../testkit/backup-vector.ts';
 import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
-import { long } from '../../../../testkit/long-run.ts';
+import { ci, long } from '../../../../testkit/long-run.ts';
 import { present } from '../../../../testkit/present.ts';
 import { collect, pieces } from '../streams.ts';
 
@@ -84,7 +84,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       const { entropyToMnemonic } = await import('@scure/bip39');
       const { wordlist } = await import('@scure/bip39/wordlists/english.js');
       await inDirectory(async (path) => {
-        for (let at = 0; at < 3; at += 1) {
+        for (let at = 0; at < (ci ? 3 : 1); at += 1) {
           const secret = Uint8Array.from({ length: 32 }, (_, index) => index * 7 + at + 1);
           await write(path('.'), { words: entropyToMnemonic(secret, wordlist) });
           const pem = keyPairOf(secret).privatePem.split('\n').slice(1).join('\n');
@@ -117,7 +117,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         'x/link': Buffer.from(link),
         'x/record': Buffer.from(share.record),
       };
-      const cases: Case[] = damagedFiles(files, 35, long ? 3000 : 120);
+      const cases: Case[] = damagedFiles(files, 35, long ? 3000 : ci ? 120 : 50);
       const json = 'files/9bf8639a-f236-4df3-9b23-182756ce2c0d.json';
       for (const bytes of ['', '[]', 'null', '{"v":1}', '['.repeat(100_000), '{"v":1,"fileId":7,"cid":{}}'])
         for (const name of [json, 'backup.json', 'account.key', 'x/link', 'x/record'])

@@ -34,7 +34,7 @@ import { inDirectory, run, withProgram } from '../../../../testkit/programs/prog
 import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
 import { seal } from '../suites/containers.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
-import { long } from '../../../../testkit/long-run.ts';
+import { ci, long } from '../../../../testkit/long-run.ts';
 
 const root = joinPath(import.meta.dirname, '../../../..');
 const golden = joinPath(root, 'shared/test/vectors/golden');
@@ -167,7 +167,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       );
       foreign.push(generateKeyPairSync('x25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
       for (const [i, text] of foreign.entries()) cases[`key-foreign-${i}`] = Buffer.from(text);
-      const random = fc.sample(fc.nat(), { seed: 1, numRuns: 3 * (long ? 4000 : 250) });
+      const random = fc.sample(fc.nat(), { seed: 1, numRuns: 3 * (long ? 4000 : ci ? 250 : 100) });
       const whole = { sealed, own, key, car: present(car) };
       for (const [name, bytes] of Object.entries(whole))
         for (let i = 0; i < random.length; i += 3) {
