@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
-import { inCi } from '../../../testkit/long-run.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 import type { Fault } from '../faulty-calls.ts';
 import { pinObject } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
@@ -45,20 +45,22 @@ describeStores('%s', costlyKinds, (kind) => {
     expect(await store.keys()).toEqual(['service']);
   }
 
-  const calls = ['addReference', 'commit'] as const;
+  const calls = ['addReference', 'commit'];
   const faults: readonly Fault[] = ['before', 'after'];
-  it.each(calls.flatMap((call) => faults.map((fault) => [call, fault] as const)))(
-    'a request whose call %s fails %s it is done',
-    async (call, fault) => {
-      const bytes = randomBytes(2_500_000);
-      await store.owner.object.fail(call, fault);
-      const response = await post(bytes);
-      const { fileId } = response.status === 201 ? await response.json<{ fileId: string }>() : { fileId: undefined };
-      await expectTrue(fileId, bytes);
-    },
-  );
+  /** In the short form each call, with one of the faults in turn. */
+  const lost = (names: readonly string[]) =>
+    names
+      .flatMap((call) => faults.map((fault) => [call, fault] as const))
+      .filter((_, at) => ci || at % 4 === 0 || at % 4 === 3);
+  it.each(lost(calls))('a request whose call %s fails %s it is done', async (call, fault) => {
+    const bytes = randomBytes(2_500_000);
+    await store.owner.object.fail(call, fault);
+    const response = await post(bytes);
+    const { fileId } = response.status === 201 ? await response.json<{ fileId: string }>() : { fileId: undefined };
+    await expectTrue(fileId, bytes);
+  });
 
-  it.each(['open', 'keep', 'addReference', 'drop'].flatMap((call) => faults.map((fault) => [call, fault] as const)))(
+  it.each(lost(['open', 'keep', 'addReference', 'drop']))(
     'an upload in several requests whose call %s fails %s it is done',
     async (call, fault) => {
       const bytes = randomBytes(1_300_000);

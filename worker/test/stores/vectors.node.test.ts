@@ -10,11 +10,12 @@ import { openFile } from '../../../shared/ipfs/index.ts';
 import { sendS3 } from '../../../testkit/object-stores/s3-requests.ts';
 import { startVersitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startWorker } from '../../../testkit/workerd.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import type { AdapterContext } from '../../backends/contract.ts';
 import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { r2Adapter } from '../../backends/r2/r2.ts';
 import { s3Adapter } from '../../backends/s3/s3-options.ts';
-import { kinds, missing, type Kind } from './store-under-test.ts';
+import { costlyKinds, kinds, missing, type Kind } from './store-under-test.ts';
 
 /** Bytes in base64, or so many bytes of a text that is repeated. */
 type Content = string | { repeat: string; bytes: number };
@@ -79,7 +80,8 @@ async function digestOf(store: ObjectStore, cid: string): Promise<string> {
   return hash.digest('hex');
 }
 
-describe.each(kinds)('%s', (kind) => {
+// In the short form, R2 is read by `files.node.test.ts` alone.
+describe.each(ci ? kinds : costlyKinds)('%s', (kind) => {
   const why = missing(kind);
   it.skipIf(why !== undefined)(`gives every file of a copy, and none that is not proven${why ?? ''}`, async () => {
     const { storeAt, put, close } = await start[kind]();
