@@ -9,7 +9,7 @@ import type { ParcelFile } from '../../shared/link/index.ts';
 import { readPrivateFiles, touch, type Ability } from './in-page.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { present } from '../../testkit/present.ts';
-import { inCi, long } from '../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../testkit/long-run.ts';
 
 /** Too large for memory, so that it takes the other ways. */
 const bytes = new Uint8Array(33 * 1024 * 1024);
@@ -345,31 +345,29 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(begun).toEqual([false, true]);
   });
 
-  test.each(['reloaded', 'without its service worker', ...(long ? ['left for another page'] : [])])(
-    'a download whose page is %s fails',
-    async (what) => {
-      const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
-      const { page } = await opened(large, { without: ways.stream }, root);
-      // It asks for its service worker every 10 s.
-      if (what === 'without its service worker') await page.clock.install();
-      const [download] = await Promise.all([
-        page.waitForEvent('download'),
-        page.getByRole('button', { name: 'Save film.mkv' }).click(),
-      ]);
-      await hasBegun(page);
-      page.on('dialog', (dialog) => void dialog.accept());
-      if (what === 'reloaded') await page.reload();
-      else if (what === 'left for another page') await page.goto(`${root}v1/health`);
-      else {
-        const session = await page.context().newCDPSession(page);
-        await session.send('ServiceWorker.enable');
-        await session.send('ServiceWorker.stopAllWorkers');
-        await page.clock.fastForward(10_000);
-      }
-      expect(await download.failure()).not.toBeNull();
-      if (what === 'without its service worker') await page.locator('[data-state=failed]').waitFor();
-    },
-  );
+  const gone = ['without its service worker', ...(ci ? ['reloaded'] : []), ...(long ? ['left for another page'] : [])];
+  test.each(gone)('a download whose page is %s fails', async (what) => {
+    const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
+    const { page } = await opened(large, { without: ways.stream }, root);
+    // It asks for its service worker every 10 s.
+    if (what === 'without its service worker') await page.clock.install();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Save film.mkv' }).click(),
+    ]);
+    await hasBegun(page);
+    page.on('dialog', (dialog) => void dialog.accept());
+    if (what === 'reloaded') await page.reload();
+    else if (what === 'left for another page') await page.goto(`${root}v1/health`);
+    else {
+      const session = await page.context().newCDPSession(page);
+      await session.send('ServiceWorker.enable');
+      await session.send('ServiceWorker.stopAllWorkers');
+      await page.clock.fastForward(10_000);
+    }
+    expect(await download.failure()).not.toBeNull();
+    if (what === 'without its service worker') await page.locator('[data-state=failed]').waitFor();
+  });
 
   test.runIf(long).each(['picked', 'disk', 'stream'] as const)(
     '%s: a page that crashes leaves no file, and the next one nothing in its storage',

@@ -18,7 +18,7 @@ import {
 } from '../../../shared/ipfs/index.ts';
 import { client } from '../../../testkit/api-client.ts';
 import { faultyProxy, type Passed } from '../../../testkit/faulty-proxy.ts';
-import { inCi } from '../../../testkit/long-run.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 import { type Service, sharedService } from '../../../testkit/service.ts';
 import { recall } from '../../files/history.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
@@ -61,11 +61,12 @@ const carOf = (root: Cid | undefined, blocks: readonly Block[]): Uint8Array =>
   Buffer.concat([carHeader(root), ...blocks.flatMap(({ cid, bytes }) => [carSection(cid, bytes.length), bytes])]);
 
 describe('import', () => {
-  test.each([
+  const orders = [
     'root first, as ipfs dag export writes it',
-    'leaves first',
     'in no order, with a block of something else',
-  ])('keeps the CID of a file in another layout: %s', async (order) => {
+    'leaves first',
+  ];
+  test.each(orders.slice(0, ci ? 3 : 2))('keeps the CID of a file in another layout: %s', async (order) => {
     const directory = await temporaryDirectory();
     const parts = [10_000, 300_000, 7].map((length, index) => noise.subarray(index, index + length));
     const leaves = await Promise.all(parts.map(leafOf));
@@ -257,7 +258,7 @@ describe('copy', () => {
 });
 
 describe('a service that asks to wait', () => {
-  test.each([429, 503])('(%i) gets a copy after the wait, once', async (status) => {
+  test.each(ci ? [429, 503] : [429])('(%i) gets a copy after the wait, once', async (status) => {
     const directory = await temporaryDirectory();
     const isStoring = ({ method, path }: Passed): boolean => method === 'POST' && path.startsWith('/v1/storage/');
     const wait = { 'retry-after': '1', 'content-type': 'application/problem+json' };

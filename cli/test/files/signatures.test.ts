@@ -13,7 +13,7 @@ import {
   type Parcel,
 } from '../../../shared/link/index.ts';
 import type { Signing } from '../../../shared/link/parcel-signature.ts';
-import { inCi } from '../../../testkit/long-run.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
@@ -197,7 +197,10 @@ async function throughLink(
 }
 
 describe.each(Object.keys(places))('a parcel in %s', (place) => {
-  test.each(Object.keys(tampered))('%s', async (way) => {
+  // In the short form each way in some of the places.
+  const at = Object.keys(places).indexOf(place);
+  const ways = Object.keys(tampered).filter((_, way) => ci || (at + way) % 2 === 0);
+  test.each(ways)('%s', async (way) => {
     const signer = parcelSigner(new Uint8Array(32).fill(9));
     const parcel = { files: [await storedPayload()], from: 'Ann' };
     const { change, state } = present(tampered[way]);

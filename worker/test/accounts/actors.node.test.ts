@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyList, BackupPage, FileList } from '../../../shared/api.ts';
 import { keyIdOf, newAccountId, parseApiKey } from '../../../shared/crypto/index.ts';
 import { adminToken, metricsToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { client, pathOf, signedPath, type Client } from '../../../testkit/api-client.ts';
 import { columns, elsewhere, tried, untried, type Actor, type Column } from './actors.ts';
 import { newOwner } from '../stored-state.ts';
@@ -216,7 +217,9 @@ async function askAs({ as, knowsShare }: Actor, world: World): Promise<Ask> {
 }
 
 describe('the actors of SECURITY.md', () => {
-  it.each(Object.entries(tried))('%s: sees and does what is listed, and nothing else', async (_, actors) => {
+  // The short form leaves keys with two scopes out: each of these is tried alone.
+  const some = Object.entries(tried).filter(([name]) => ci || !/^API key, .* and /.test(name));
+  it.each(some)('%s: sees and does what is listed, and nothing else', async (_, actors) => {
     for (const actor of actors) {
       const world = await newWorld();
       const ask = await askAs(actor, world);
