@@ -46,7 +46,9 @@ export function cpuMsBelow(pids: readonly number[]): Map<number, number> {
   return new Map(below(pids).map((pid) => [pid, ifAlive(() => cpuMs(pid)) ?? 0]));
 }
 
-/** CPU time between two looks at processes, in ms: what one has used that has ended is not in it. */
+/**
+ * CPU time between two looks at processes, in ms: what one has used that has ended is not in it.
+ */
 export function usedMs(before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>): number {
   return [...after].reduce((sum, [pid, ms]) => sum + Math.max(0, ms - (before.get(pid) ?? 0)), 0);
 }

@@ -17,7 +17,7 @@ async function busyInBackground(): Promise<number> {
   return pid;
 }
 
-test('what runs below a process counts as its own, until it ends, and what is ours begins with this process', async () => {
+test('what runs below a process counts as its own until it ends, and this process is ours', async () => {
   const pid = await busyInBackground();
   const before = cpuMsBelow([pid]);
   await expect.poll(() => usedMs(before, cpuMsBelow([pid])), { timeout: 30_000 }).toBeGreaterThan(100);
