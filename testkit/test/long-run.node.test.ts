@@ -6,7 +6,7 @@ import { present } from '../present.ts';
 
 /** Loads the module again, with a value of `SEALPIN_LONG`. */
 async function formsOf(value: string): Promise<{ ci: boolean; long: boolean }> {
-  const path = `../long-run.ts?${value}`;
+  const path = `../long-run.ts?form=${value}`;
   vi.stubEnv('SEALPIN_LONG', value);
   const { ci, long } = (await import(path)) as typeof Forms;
   vi.unstubAllEnvs();
