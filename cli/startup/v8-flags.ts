@@ -14,13 +14,10 @@ const smallYoungGeneration = ['--semi-space-growth-factor=1', '--no-incremental-
  * A thread that compiles in the background and finds the heap at its limit waits until the main
  * thread has collected garbage, which that no longer does once Node ends: it waits for that thread,
  * for ever and deaf to signals (nodejs/node#54918, in Node 22 to 26). So code is allocated by the
- * main thread alone, as the optimizing compiler above Maglev does anyway.
+ * main thread alone, as the optimizing compiler does anyway; Maglev is off, since its own flags for
+ * that abort the process where they change while it compiles.
  */
-const noAllocationInBackground = [
-  '--no-concurrent-sparkplug',
-  '--no-maglev-build-code-on-background',
-  '--no-maglev-deopt-data-on-background',
-];
+const noAllocationInBackground = ['--no-concurrent-sparkplug', '--no-maglev'];
 
 /**
  * Sets them. V8 complains of a flag that it does not know. Once one is set, it refuses the compiled
