@@ -6,13 +6,13 @@ import { spawnSync } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { client, type Client } from '../../../testkit/api-client.ts';
-import { ci, inCi, long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { here, remove, sealpin, startHere, startLocal } from '../local/harness.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
 
-const files = long ? 10_000 : ci ? 150 : 105;
+const files = long ? 10_000 : 150;
 const pageItems = 100;
 const lanes = 8;
 

@@ -1,6 +1,6 @@
 /** A rotation of many files that is killed on the way, while files are read and stored. */
 import { describe, expect } from 'vitest';
-import { ci, inCi, long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import type { Service } from '../../../testkit/service.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
@@ -16,7 +16,7 @@ const again = restartable('rotation', (started) => {
 /** In the short form a few more than one request re-wraps. */
 const many = long ? 10_000 : 210;
 /** How often each of two rotations is killed. */
-const kills = long ? [10, 2] : ci ? [3, 1] : [1];
+const kills = long ? [10, 2] : [3, 1];
 
 type Stored = { fileId: string; text: string };
 

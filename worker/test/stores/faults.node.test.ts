@@ -151,7 +151,7 @@ describeStores('a hostile %s that', kinds, (kind) => {
     expect(await store.keys()).toEqual(['service']);
   });
 
-  const moving = rowsOf(kind).filter((_, at) => long || at % (ci ? 8 : 16) === 0);
+  const moving = rowsOf(kind).filter((_, at) => long || at % 8 === 0);
   inCi.each(moving)('$name, while files move away and back', async ({ rule }) => {
     const hostile = present(store.hostile);
     const operator = client(store.service.url, adminToken);

@@ -7,7 +7,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { FileList, ResumableUpload, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../../../testkit/api-client.ts';
-import { ci, inCi, long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { doesAndRefuses, drops, refuses, type Rule } from '../../../testkit/object-stores/hostile-store.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
@@ -251,7 +251,7 @@ class History {
 }
 
 describeStores('%s', costlyKinds, (kind) => {
-  describe.each(ci ? ['1', '2'] : ['2'])('with %s copies', (copies) => {
+  describe.each(['1', '2'])('with %s copies', (copies) => {
     let store: StoreUnderTest;
     beforeAll(async () => {
       store = await startStore(kind, { isGated: true, twin: 'twin/', vars: { REPLICAS: copies } });
