@@ -14,6 +14,8 @@ const dayMs = 86_400_000;
 const yearMs = 365 * dayMs;
 /** Bursts of every history, and of each year besides. */
 const bursts = { least: 4, ofYear: 1.5 };
+/** Bursts before files of earlier ones are deleted: half a year has no more. */
+const burstsThatKeep = 5;
 
 /** Makes the plan of a seed. */
 export function planOf(seed: string, years: number): Plan {
@@ -65,6 +67,9 @@ const shares = {
 /** The kinds of actions. */
 export const kinds = Object.keys(shares) as Action['kind'][];
 
+/** Those that store a file. */
+const storing = new Set<Action['kind']>(['store', 'storeSigned', 'upload']);
+
 /** Weights of the actions in a burst. */
 type Mix = Map<Action['kind'], number>;
 
@@ -75,6 +80,9 @@ class Builder {
   #files: number[] = [];
   #shares: number[] = [];
   #keys: number[] = [];
+  /** The steps of former bursts that store a file, unless it was deleted. */
+  #stored: number[] = [];
+  #bursts = 0;
   /** Contents of a burst. */
   #contents: readonly [number, ...number[]] = [0];
   /** The account of each step. */
@@ -94,11 +102,24 @@ class Builder {
     // In some bursts everybody has the same bytes, so that what is done to one CID meets.
     this.#contents = random.chance(0.3) ? [one] : [one, this.#content(large), this.#content(large)];
     const steps = random.chance(0.65) ? this.#clash() : this.#spread();
+    if ((this.#bursts += 1) > burstsThatKeep) steps.push(...this.#removals(steps.at(-1)?.atMs ?? 0));
+    this.#stored.push(...steps.filter((step) => 'does' in step && storing.has(step.does.kind)).map(({ id }) => id));
     // What lies back long is seldom asked for again.
     this.#files = this.#files.slice(-20);
     this.#shares = this.#shares.slice(-6);
     this.#keys = this.#keys.slice(-6);
     return { atMs, steps };
+  }
+
+  /** Deletions of most of what was stored before, so that quiet years have little to check. */
+  #removals(withinMs: number): Step[] {
+    const random = this.#random;
+    const before = this.#stored.splice(0);
+    return Array.from({ length: accounts }, (_, by) => by).flatMap((by) => {
+      const of = before.filter((id) => this.#owners.get(id) === by && random.chance(0.96));
+      if (of.length === 0) return [];
+      return [{ id: this.#next(), atMs: Math.round(random.next() * withinMs), does: { kind: 'deleteAll', of }, by }];
+    });
   }
 
   /** Actions and faults at any time of some days, or of less than a second. */
