@@ -72,6 +72,13 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
     await own.object.wait(2 * minuteMs);
     for (const path of ['', '/content', '?data=false'])
       expect(await problemOf(own.call(`/v1/storage/${fileId}${path}`))).toBe('404 not_found');
+    for (const asked of [
+      own.call.ask('changeFile', { fileId, expiresAt: null }),
+      own.call.ask('verifyFile', { fileId }),
+      own.call.ask('deleteFile', { fileId }),
+    ])
+      expect(await problemOf(asked)).toBe('404 not_found');
+    expect(await own.call.deleteFiles({ files: [fileId] })).toEqual({ receipts: [], notFound: [fileId] });
     const shared = own.call.ask('createShare', { record: 'c2VhbGVk', files: [fileId], password: false });
     expect(await problemOf(shared)).toBe('404 not_found');
     const { files } = await own.call.listFiles();

@@ -226,6 +226,7 @@ function changedMeanwhile(): Failure {
  * Removes a file in a transaction of the caller's, who then delivers.
  * @param o.by the ID of the key that does it; null: the clock
  * @param o.requestId goes with the messages
+ * @returns undefined where there is none
  */
 export function removeFile(
   { files, claims, outbox, events, shares, receipts, now }: AccountContext,
@@ -233,7 +234,9 @@ export function removeFile(
   reason: DeletionReason,
   { by, requestId }: { by: string | null; requestId: string },
 ): { ended: Ended[]; message: number } | undefined {
-  const file = files.remove(fileId, 'ready');
+  // What has expired is gone already: its receipt says so, once the alarm has removed it.
+  const isGone = reason === 'deleted' && files.find(fileId) === undefined;
+  const file = isGone ? undefined : files.remove(fileId, 'ready');
   if (file === undefined) return undefined;
   claims.drop(fileId);
   events.add({ action: `file.${reason}`, by, subject: fileId });
