@@ -36,9 +36,14 @@ const maxSteps = 100_000;
 /** An end of a run that no seed should reach. */
 class Stuck extends Error {}
 
+/**
+ * The owner of the code that runs. One for all simulations: each storage of its own would stay in
+ * the context of the process, with a whole world, and be copied at each change of the owner.
+ */
+const owners = new AsyncLocalStorage<Owner>();
+
 export class Scheduler {
   readonly #seed: string;
-  readonly #context = new AsyncLocalStorage<Owner>();
   readonly #nobody = newOwner('nobody');
   readonly #streams = new Map<string, Random>();
   readonly #digest = createHash('sha256');
@@ -65,7 +70,7 @@ export class Scheduler {
 
   /** The owner of the code that runs. */
   get owner(): Owner {
-    return this.#context.getStore() ?? this.#nobody;
+    return owners.getStore() ?? this.#nobody;
   }
 
   /**
@@ -80,7 +85,7 @@ export class Scheduler {
 
   /** Runs code for an owner. */
   as<T>(owner: Owner, work: () => T): T {
-    return this.#context.run(owner, work);
+    return owners.run(owner, work);
   }
 
   /** Lets something happen later, unless its owner is dead by then. @returns takes it back */
