@@ -9,7 +9,8 @@ export class Broken extends Error {}
 /** A Worker, as its module exports it. */
 export type Worker = { fetch(request: Request, env: object, context: object): Response | Promise<Response> };
 
-const origin = 'https://files.example.com';
+/** The address of the service. */
+export const origin = 'https://files.example.com';
 const travelMs = { from: 1, to: 120 };
 /** Time for which a Worker may go on without its client, in ms. */
 const graceMs = 30_000;

@@ -16,7 +16,7 @@ const pieceMs = { from: 1, to: 400 };
 /** The same where a part ends before its client goes on. */
 const slowMs = { from: 5_000, to: 9_000 };
 
-export type HandoverOptions = { scheduler: Scheduler; node: Pick<Direct, 'bytesOf'>; intake: FileIntake };
+export type HandoverOptions = { scheduler: Scheduler; node: Pick<Direct, 'bytesOf' | 'carOf'>; intake: FileIntake };
 
 /** What a request asks for. */
 export type Asked = Pick<IncomingMessage, 'method' | 'url' | 'headers'>;
@@ -111,10 +111,11 @@ export class SimulatedHandover {
     const response = Object.assign(new Writable({ write }), { headersSent: false });
     const begin = (): void => void (response.headersSent = true);
     const to = response as unknown as ServerResponse;
-    const failedAt = await give(to, JSON.parse(place) as Place, this.#direct(), begin);
+    const parsed = JSON.parse(place) as Place;
+    const failedAt = await give(to, parsed, this.#direct(), begin);
     if (failedAt !== undefined && pieces.length === 0) return await ask(asked());
     const examine = (): Promise<Answer> => ask(asked({ Range: `bytes=${failedAt}-${failedAt}` }));
-    if (failedAt !== undefined) void this.#o.scheduler.as(newOwner('examining'), examine);
+    if (failedAt !== undefined && parsed.form !== undefined) void this.#o.scheduler.as(newOwner('examining'), examine);
     return { ...answer, bytes: new Uint8Array(Buffer.concat(pieces)), isWhole: failedAt === undefined };
   }
 
@@ -126,8 +127,8 @@ export class SimulatedHandover {
   /** The node, as the product takes it. */
   #direct(): Direct {
     const { node, intake, scheduler } = this.#o;
-    const bytesOf = async function* (this: SimulatedHandover, file: Parameters<Direct['bytesOf']>[0]) {
-      for await (const piece of node.bytesOf(file)) {
+    const read = async function* (this: SimulatedHandover, pieces: AsyncIterable<Uint8Array>) {
+      for await (const piece of pieces) {
         await scheduler.sleep(this.#ms(travelMs), 'bytes are read');
         yield piece;
       }
@@ -138,8 +139,8 @@ export class SimulatedHandover {
     return {
       receive: (pieces) => receive(intake, pieces),
       receiveParts: (pieces, o) => receiveParts(intake, pieces, o),
-      bytesOf,
-      carOf: none,
+      bytesOf: (file) => read(node.bytesOf(file)),
+      carOf: (file) => read(node.carOf(file)),
       header: none,
       giving: new Set<ServerResponse>(),
     };

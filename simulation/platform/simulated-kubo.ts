@@ -1,6 +1,7 @@
 /** A Kubo behind its RPC, as the adapter uses it, over blocks in memory. */
 import { EventEmitter } from 'node:events';
-import { carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid, sha256 } from '../../shared/ipfs/index.ts';
+import { carOf, carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid } from '../../shared/ipfs/index.ts';
+import { sha256, type BlockSource } from '../../shared/ipfs/index.ts';
 import { bytesOf, sentWithin, type Behaviour } from './behaviour.ts';
 
 /** Answer of a Kubo to a command: bytes, an object in JSON, or an error with a message. */
@@ -49,11 +50,19 @@ export class SimulatedKubo {
 
   /** Gives bytes of a file, verified. @throws if it lacks them, or its disk fails */
   async *bytesOf({ cid, from, to }: { cid: string; from: number; to: number }): AsyncGenerator<Uint8Array> {
-    const source = { id: 'itself', block: async (each: string) => this.blocks.get(each) ?? new Uint8Array() };
-    for await (const piece of (await openFile(cid, [source])).read(from, to + 1)) {
-      if (this.behaviour.meets('cuts')) throw new Error('the disk does not answer');
-      yield piece;
-    }
+    yield* this.#read((await openFile(cid, [this.#itself])).read(from, to + 1));
+  }
+
+  /** Gives a CAR of bytes of a file, whose leaves its reader verifies. @throws as `bytesOf` */
+  async *carOf({
+    cid,
+    ...entityBytes
+  }: {
+    cid: string;
+    from: number;
+    to?: number | undefined;
+  }): AsyncGenerator<Uint8Array> {
+    yield* this.#read(carOf(cid, [this.#itself], { entityBytes, passLeaves: true }));
   }
 
   /** Tells whether a pin of ours keeps a CID, and every block below it is there. */
@@ -106,6 +115,23 @@ export class SimulatedKubo {
     const [only, ...others] = linksOf(block);
     const isAnchor = only !== undefined && others.length === 0 && Buffer.from(block).includes('sealpin:');
     return isAnchor ? only.text : pin;
+  }
+
+  async *#read(bytes: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const piece of bytes) {
+      if (this.behaviour.meets('cuts')) throw new Error('the disk does not answer');
+      yield piece;
+    }
+  }
+
+  /** Its blocks, as it has them. */
+  get #itself(): BlockSource {
+    const block = async (cid: string): Promise<Uint8Array> => {
+      const bytes = this.blocks.get(cid);
+      if (bytes === undefined) throw new Error(`could not find ${cid}`);
+      return bytes;
+    };
+    return { id: 'itself', block };
   }
 
   #isAnchorOf(pin: string, cid: string): boolean {
@@ -180,9 +206,8 @@ export class SimulatedKubo {
   async #cat(cid: string, offset: number, length: number): Promise<Answer> {
     const missing = this.#missingBelow(cid);
     if (missing !== undefined) return { message: `ipld: could not find ${missing}` };
-    const source = { id: 'itself', block: async (each: string) => this.blocks.get(each) ?? new Uint8Array() };
     try {
-      const file = await openFile(cid, [source]);
+      const file = await openFile(cid, [this.#itself]);
       return { bytes: await bytesOf(file.read(offset, Math.min(offset + length, file.size))) };
     } catch {
       // A damaged block: Kubo does not hash what it reads, and sends something else.

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { ci, long } from '../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../testkit/long-run.ts';
 import { first } from '../../testkit/present.ts';
 import { loadCode } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
@@ -26,7 +26,7 @@ test.for(long ? plantedFaults : quick)('a simulation finds that $name', async (f
   expect.fail(`nothing like ${String(fault.found)} in ${seen.length} violations: ${seen.slice(0, 3).join('; ')}`);
 });
 
-test('every planted fault is a change of what the product has', async () => {
+inCi('every planted fault is a change of what the product has', async () => {
   const files = Map.groupBy(plantedFaults, ({ file }) => file);
   // Faults of one line exclude each other, so that each is bundled in a turn of its own.
   const turns = Math.max(...[...files.values()].map(({ length }) => length));

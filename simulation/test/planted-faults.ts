@@ -232,6 +232,14 @@ export const plantedFaults: readonly PlantedFault[] = [
     found: /is not at|a read says|is pinned at/,
   },
   {
+    name: 'a CAR that the process in front gives begins in the second leaf',
+    file: 'worker/routes/gateway/ipfs.ts',
+    from: 'undefined : JSON.stringify({ cid, from, to });',
+    to: 'undefined : JSON.stringify({ cid, from: from + 1_048_576, to });',
+    seed: '3',
+    found: /is not read by its CID/,
+  },
+  {
     name: 'the place of the bytes of a file ends before its last one',
     file: 'worker/http/representation.ts',
     from: 'to: from + length - 1',

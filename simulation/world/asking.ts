@@ -1,5 +1,8 @@
 /** Clients that try again by the published rules, and tell what they saw. */
-import { Broken } from '../platform/edge.ts';
+import { isSealpinError } from '../../shared/errors.ts';
+import { gateway, openFile, type GatewayFetch } from '../../shared/ipfs/index.ts';
+import { bytesOf } from '../platform/behaviour.ts';
+import { Broken, origin } from '../platform/edge.ts';
 import type { Answer, Sent } from '../platform/line.ts';
 import { Violation, type Outcome } from './model.ts';
 import type { SimulatedService } from './simulated-service.ts';
@@ -50,6 +53,43 @@ export async function ask(service: SimulatedService, request: Request): Promise<
     if (pauseMs > 300_000) return told;
     await service.scheduler.sleep(pauseMs, 'pause');
   }
+}
+
+/**
+ * Reads a file from the gateway by its CID.
+ * @returns the outcome for its root, which is known as long as the file; its bytes, if all are proven
+ */
+export async function readCid(
+  cid: string,
+  get: (path: string, headers: Record<string, string>) => Promise<Told>,
+): Promise<Outcome & { bytes: Uint8Array | undefined }> {
+  const seen: Outcome[] = [];
+  const fetch: GatewayFetch = async (url, { headers }) => {
+    const told = await get(url.replace(origin, ''), headers);
+    seen.push(told);
+    if (told.answer === undefined) throw new TypeError('The line broke.');
+    return { ...told.answer, body: bodyOf(told.answer) };
+  };
+  const reading = openFile(cid, [gateway({ url: origin, fetch })]).then((file) => bytesOf(file.read()));
+  const bytes = await reading.catch((error: unknown) => {
+    if (!isSealpinError(error)) throw error;
+    return undefined;
+  });
+  const [{ status, code } = { status: 0, code: undefined }] = seen;
+  return { status, code, bytes };
+}
+
+/** The body of an answer, which fails where that broke off. */
+function bodyOf({ bytes, isWhole }: Answer): ReadableStream<Uint8Array> {
+  const pieces = [bytes];
+  return new ReadableStream({
+    pull(controller) {
+      const piece = pieces.pop();
+      if (piece !== undefined) controller.enqueue(piece);
+      else if (isWhole) controller.close();
+      else controller.error(new TypeError('terminated'));
+    },
+  });
 }
 
 /** Sends a request once. @returns undefined where the line broke */

@@ -1,18 +1,31 @@
 /** Clients that read, change and delete files, and the operator who denies some. */
 import { dayMs, type Actor, type Doing } from './actor.ts';
-import { jsonOf, type Told } from './asking.ts';
+import { jsonOf, readCid, type Told } from './asking.ts';
 import { mustBeGone, Violation, type ModelFile } from './model.ts';
 
 /** Asks about a file, or for its bytes. */
-export async function look(actor: Actor, { kind, of }: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
-  const file = actor.known(of);
+export async function look(actor: Actor, action: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
+  const { kind } = action;
+  const file = actor.known(action.of);
   if (file === undefined) return;
+  if (kind === 'read' && action.isByCid === true) return await readByCid(actor, file);
   const from = actor.now;
   if (kind === 'receipt')
     return await checkReceipt(actor, file, await actor.ask('GET', `/v1/storage/${file.fileId}/receipt`));
   if (kind === 'verify') return void (await actor.ask('POST', `/v1/storage/${file.fileId}/verification`, { json: {} }));
   const told = await actor.ask('GET', `/v1/storage/${file.fileId}/content`, { isRepeatable: true });
   actor.world.model.read(file, from, actor.now, { ...told, ...told.answer, status: told.status });
+}
+
+/** Reads the bytes of a file by its CID, as somebody who knows nothing else of it. */
+async function readByCid(actor: Actor, file: ModelFile): Promise<void> {
+  const from = actor.now;
+  const { bytes, ...told } = await readCid(file.cid ?? '', (path, headers) =>
+    actor.ask('GET', path, { headers, apiKey: '' }),
+  );
+  // What the service encrypted comes as it is stored.
+  const content = file.mode === 'plain' && bytes !== undefined ? { bytes, isWhole: true } : {};
+  actor.world.model.read(file, from, actor.now, { ...told, ...content, isByCid: true });
 }
 
 /** Deletes files, and looks at the receipt of one. */

@@ -81,6 +81,9 @@ export type ListedFile = {
 /** A status and a code, such as 404 `not_found`. */
 export type Outcome = { status: number; code: string | undefined };
 
+/** What a read has seen. By a CID, any file with these bytes is read. */
+type SeenRead = Outcome & { bytes?: Uint8Array; isWhole?: boolean; isByCid?: boolean };
+
 export class Model {
   readonly quotas = new Quotas();
   readonly denials = new Denials();
@@ -157,23 +160,32 @@ export class Model {
    */
   wasLast(file: ModelFile): boolean {
     const from = Math.min(file.goneFrom, ...file.ends);
-    const isEqual = (other: ModelFile): boolean => Buffer.compare(other.bytes, file.bytes) === 0;
-    return this.files.every((each) => (each === file ? each.reservesUntil : each.removedBy) <= from || !isEqual(each));
+    return this.files.every(
+      (each) => (each === file ? each.reservesUntil : each.removedBy) <= from || !isTwin(each, file),
+    );
   }
 
-  /** A read of a file that lasted from one time to another. */
-  read(file: ModelFile, from: number, to: number, seen: Outcome & { bytes?: Uint8Array; isWhole?: boolean }): void {
+  /** A read of a file, by its ID or its CID, that lasted from one time to another. */
+  read(file: ModelFile, from: number, to: number, seen: SeenRead): void {
     const name = `the file of step ${file.step}`;
     if (seen.code === 'decrypt_failed') fail(`${name} is not opened`);
     if (seen.code === 'content_denied' && !this.denials.mayBeDenied(file.cid, from, to))
       fail(`${name} is denied by nobody`);
     if (seen.status === 200) {
-      if (mustBeGone(file, from)) fail(`${name} is read, although it is gone`);
+      if (seen.isByCid === true ? this.#isNobodys(file, from) : mustBeGone(file, from))
+        fail(`${name} is read, although it is gone`);
       if (this.denials.isDenied(file.cid ?? '', from, to)) fail(`${name} is read, although it is denied`);
       if (seen.bytes !== undefined && !isBeginning(seen.bytes, file.bytes, seen.isWhole === true))
         fail(`${name} is read, and has other bytes`);
-    } else if (isAbsence(seen) && seen.code !== 'content_denied' && mustExist(file, from, to))
-      fail(`${name} is stored, and a read says ${seen.status}`);
+    } else if (isAbsence(seen) && seen.code !== 'content_denied') {
+      const found = seen.isByCid === true ? this.files.filter(({ cid }) => cid === file.cid) : [file];
+      if (found.some((each) => mustExist(each, from, to))) fail(`${name} is stored, and a read says ${seen.status}`);
+    }
+  }
+
+  /** Tells whether no file has these bytes any more, nor may an attempt to store them. */
+  #isNobodys(file: ModelFile, at: number): boolean {
+    return this.files.every((each) => Math.max(each.removedBy, each.reservesUntil) <= at || !isTwin(each, file));
   }
 
   /** Somebody begins to delete a file, or what ends a share. */
@@ -379,6 +391,11 @@ const lateMs = 3_600_000;
 
 function mayCount(file: ModelFile, at: number): boolean {
   return file.goneBy > at && (Math.max(...file.ends) + lateMs > at || file.reservesUntil > at);
+}
+
+/** Tells whether two files have the same bytes. */
+function isTwin({ bytes }: ModelFile, other: ModelFile): boolean {
+  return Buffer.compare(bytes, other.bytes) === 0;
 }
 
 function isAbsence({ status }: Outcome): boolean {

@@ -30,7 +30,8 @@ export type Action =
       meanwhile?: 'breaks' | 'sent twice' | 'ended';
     }
   | { kind: 'storeSigned'; mode: Mode; content: number }
-  | { kind: 'read' | 'readSigned' | 'delete' | 'receipt' | 'verify' | 'note'; of: number }
+  | { kind: 'read'; of: number; isByCid?: boolean }
+  | { kind: 'readSigned' | 'delete' | 'receipt' | 'verify' | 'note'; of: number }
   | { kind: 'deny'; of: number; forMs: number }
   | { kind: 'deleteAll'; of: number[] }
   | { kind: 'expire'; of: number; days: number | null }

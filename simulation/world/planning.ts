@@ -14,8 +14,8 @@ const dayMs = 86_400_000;
 const yearMs = 365 * dayMs;
 /** Bursts of every history, and of each year besides. */
 const bursts = { least: 4, ofYear: 1.5 };
-/** Bursts before files of earlier ones are deleted: half a year has no more. */
-const burstsThatKeep = 5;
+/** Years from which each burst deletes what former ones have left. */
+const longYears = 1;
 
 /** Makes the plan of a seed. */
 export function planOf(seed: string, years: number): Plan {
@@ -25,7 +25,9 @@ export function planOf(seed: string, years: number): Plan {
   // Of its own, so that the rest of the plan is the same.
   const front = new Random(`front ${seed}`);
   const hasFront = topology.kinds[0] === 'kubo' && front.chance(0.5);
-  const builder = new Builder(random, topology, hasFront ? front : undefined);
+  const reading = new Random(`reading ${seed}`);
+  const isLong = years >= longYears;
+  const builder = new Builder(random, topology, { front: hasFront ? front : undefined, reading, isLong });
   const all = Array.from({ length: count }, (_, i) =>
     builder.burst(Math.round(((i + random.next() * 0.5) * years * yearMs) / count)),
   );
@@ -77,21 +79,28 @@ class Builder {
   readonly #random: Random;
   readonly #backends: [string, ...string[]];
   readonly #front: Random | undefined;
+  readonly #reading: Random;
+  readonly #isLong: boolean;
   #files: number[] = [];
   #shares: number[] = [];
   #keys: number[] = [];
   /** The steps of former bursts that store a file, unless it was deleted. */
   #stored: number[] = [];
-  #bursts = 0;
   /** Contents of a burst. */
   #contents: readonly [number, ...number[]] = [0];
   /** The account of each step. */
   readonly #owners = new Map<number, number>();
   #id = 0;
 
-  constructor(random: Random, topology: Topology, front: Random | undefined) {
+  constructor(
+    random: Random,
+    topology: Topology,
+    { front, reading, isLong }: { front: Random | undefined; reading: Random; isLong: boolean },
+  ) {
     this.#random = random;
     this.#front = front;
+    this.#reading = reading;
+    this.#isLong = isLong;
     this.#backends = topology.kinds.map((_, i) => `b${i}`) as [string, ...string[]];
   }
 
@@ -102,7 +111,7 @@ class Builder {
     // In some bursts everybody has the same bytes, so that what is done to one CID meets.
     this.#contents = random.chance(0.3) ? [one] : [one, this.#content(large), this.#content(large)];
     const steps = random.chance(0.65) ? this.#clash() : this.#spread();
-    if ((this.#bursts += 1) > burstsThatKeep) steps.push(...this.#removals(steps.at(-1)?.atMs ?? 0));
+    if (this.#isLong) steps.push(...this.#removals(steps.at(-1)?.atMs ?? 0));
     this.#stored.push(...steps.filter((step) => 'does' in step && storing.has(step.does.kind)).map(({ id }) => id));
     // What lies back long is seldom asked for again.
     this.#files = this.#files.slice(-20);
@@ -246,6 +255,7 @@ class Builder {
       case 'close':
         return { kind };
       case 'read':
+        return { kind, of, isByCid: this.#reading.chance(0.4) };
       case 'readSigned':
       case 'note':
       case 'delete':

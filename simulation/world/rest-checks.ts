@@ -6,7 +6,7 @@ import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
 import type { SimulatedObject } from '../platform/simulated-object.ts';
 import type { ActingWorld } from './actor.ts';
-import { ask, jsonOf } from './asking.ts';
+import { ask, jsonOf, readCid } from './asking.ts';
 import { mustBeGone, Violation, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
 
 type Listed = ListedFile & { pins: { service: string; status: string }[] };
@@ -24,6 +24,7 @@ export async function checkRest(world: ActingWorld): Promise<void> {
       live.push(...files);
       await checkUsage(world, account, files);
       for (const file of listed) await checkFile(world, apiKey, file);
+      for (const file of listed.slice(0, 1)) await checkCid(world, file);
     }
     for (const share of world.model.shares) await checkShare(world, share);
     checkBackends(world, live);
@@ -105,6 +106,16 @@ async function checkFile({ service, model, hasMigrated }: ActingWorld, apiKey: s
   const held = pins.filter(({ status }) => status === 'pinned').length;
   const copies = hasMigrated ? 1 : service.topology.replicas;
   if (held < copies) fail(`${filename} is pinned at ${held} of ${copies}: ${JSON.stringify(pins)}`);
+}
+
+/** Checks that a file is read by its CID, too. */
+async function checkCid({ service, model }: ActingWorld, { fileId, cid, filename }: Listed): Promise<void> {
+  const { status, bytes } = await readCid(cid, (path, headers) =>
+    ask(service, { method: 'GET', path, headers, apiKey: '', isRepeatable: true }),
+  );
+  const known = model.files.find((each) => each.fileId === fileId);
+  if (known === undefined || mustBeGone(known, service.scheduler.now)) return;
+  if (bytes === undefined) fail(`${filename} is stored, and is not read by its CID (${status})`);
 }
 
 async function checkShare({ service, model, accounts }: ActingWorld, share: ModelShare): Promise<void> {

@@ -1,6 +1,7 @@
 /** Clients that store files, in one request or in several, or by a signed URL. */
 import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
 import { cidOf, leafBytes, sha256 } from '../../shared/ipfs/index.ts';
+import { origin } from '../platform/edge.ts';
 import { dayMs, hourMs, type Actor, type Doing } from './actor.ts';
 import { jsonOf, type Told } from './asking.ts';
 import { Violation, type ModelFile } from './model.ts';
@@ -75,7 +76,7 @@ export async function upload(actor: Actor, action: Doing<'upload'>): Promise<voi
     },
     isRepeatable: true,
   });
-  const path = created.answer?.headers.get('Location')?.replace('https://files.example.com', '') ?? undefined;
+  const path = created.answer?.headers.get('Location')?.replace(origin, '') ?? undefined;
   if (created.status !== 201 || path === undefined)
     return created.isCertain ? actor.world.model.refused(file, created, actor.now) : undefined;
   const unit = isAligned === true ? leafBytes : 1;
