@@ -109,13 +109,17 @@ async function checkFile({ service, model, hasMigrated }: ActingWorld, apiKey: s
 }
 
 /** Checks that a file is read by its CID, too. */
-async function checkCid({ service, model }: ActingWorld, { fileId, cid, filename }: Listed): Promise<void> {
+async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, filename }: Listed): Promise<void> {
   const { status, bytes } = await readCid(cid, (path, headers) =>
     ask(service, { method: 'GET', path, headers, apiKey: '', isRepeatable: true }),
   );
   const known = model.files.find((each) => each.fileId === fileId);
   if (known === undefined || mustBeGone(known, service.scheduler.now)) return;
-  if (bytes === undefined) fail(`${filename} is stored, and is not read by its CID (${status})`);
+  // What the node in front has damaged, it gives: the reader finds out.
+  const givers = service.front === undefined ? pins.map((pin) => pin.service) : ['b0'];
+  const isWell = await Promise.all(givers.map((backend) => service.holdsWell(backend, cid)));
+  if (bytes === undefined && isWell.includes(true))
+    fail(`${filename} is stored, and is not read by its CID (${status})`);
 }
 
 async function checkShare({ service, model, accounts }: ActingWorld, share: ModelShare): Promise<void> {
