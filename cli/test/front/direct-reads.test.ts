@@ -5,9 +5,11 @@ import { readdir, readFile, readlink, writeFile } from 'node:fs/promises';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { NewlyStoredFile } from '../../../shared/api.ts';
+import { carReader } from '../../../shared/ipfs/index.ts';
 import { inCi } from '../../../testkit/long-run.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
@@ -94,6 +96,20 @@ test.each(Object.entries(asking))('a request for %s gets as much of a file', asy
     expect(response.statusCode).toBe(status);
     expect((await buffer(response)).equals(file.bytes.subarray(...slice))).toBe(true);
   }
+});
+
+test.each([
+  ['the whole file', '', 0, 3],
+  ['the bytes that are asked for', `&entity-bytes=${MiB + 3}:${MiB + 9}`, 1, 2],
+])('a CAR has the blocks of %s', async (_, query, from, to) => {
+  const { bytes, gateway } = await stored(randomBytes(2 * MiB + 5));
+  const response = await get(`${gateway}?format=car${query}`);
+  const car = carReader(Readable.toWeb(response) as ReadableStream<Uint8Array>);
+  await car.header();
+  const blocks: Uint8Array[] = [];
+  for (let next = await car.next(); next !== undefined; next = await car.next()) blocks.push(next.bytes.slice());
+  // The root comes first.
+  expect(Buffer.concat(blocks.slice(1)).equals(bytes.subarray(from * MiB, to * MiB))).toBe(true);
 });
 
 inCi('a client that stops reading holds the file, and leaves nothing open', async () => {

@@ -68,6 +68,7 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
   it('is gone at its time even if the alarm is late, and its receipt is there', async () => {
     const own = await newOwner(service);
     const { fileId } = await store(mode, inMs(minuteMs), own);
+    const other = await store(mode, inMs(minuteMs), own);
     const kept = await store(mode, inMs(dayMs), own);
     await own.object.wait(2 * minuteMs);
     for (const path of ['', '/content', '?data=false'])
@@ -78,13 +79,15 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
       own.call.ask('deleteFile', { fileId }),
     ])
       expect(await problemOf(asked)).toBe('404 not_found');
-    expect(await own.call.deleteFiles({ files: [fileId] })).toEqual({ receipts: [], notFound: [fileId] });
+    const of = { files: [other.fileId] };
+    expect(await own.call.deleteFiles(of)).toEqual({ receipts: [], notFound: [other.fileId] });
     const shared = own.call.ask('createShare', { record: 'c2VhbGVk', files: [fileId], password: false });
     expect(await problemOf(shared)).toBe('404 not_found');
     const { files } = await own.call.listFiles();
     expect(files.map((file) => file.fileId)).toEqual([kept.fileId]);
-    expect(await own.object.rows('file')).toHaveLength(2);
-    expect(await jsonOf<Receipt>(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });
+    expect(await own.object.rows('file')).toHaveLength(3);
+    for (const each of [fileId, other.fileId])
+      expect(await jsonOf<Receipt>(receiptOf(each, own))).toMatchObject({ reason: 'expired' });
     expect(await own.object.rows('file')).toHaveLength(1);
   });
 
