@@ -1,13 +1,14 @@
 /** Tests of files at a pinning service of a type that was removed. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import type { Problem } from '../../shared/api.ts';
 import { client } from '../../testkit/api-client.ts';
+import { inCi } from '../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { adminToken, startService, type ServiceOptions } from '../../testkit/service.ts';
 import { linesOf } from '../finding.ts';
 import { checkRemovedTypes } from '../removed-types.ts';
 
-test('an entry of the type car is misconfigured, doctor names its pins, and the rows of its files stay', async () => {
+inCi('an entry of the type car is misconfigured, doctor names its pins, and the rows of its files stay', async () => {
   const dir = await temporaryDirectory();
   const start = async (o: ServiceOptions = {}) => {
     const service = await startService({ dir, ...o });

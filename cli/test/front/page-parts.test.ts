@@ -2,10 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { receive } from '../../../client/index.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { launchChromium } from '../../../testkit/browsers/chromium.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first } from '../../../testkit/present.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { localPaths } from '../../local/state.ts';
@@ -14,7 +15,7 @@ import { remove, startHere } from '../local/harness.ts';
 import { uploadsTo } from './tus-uploads.ts';
 
 withProgram('chromium', { probe: ['--version'] }, () => {
-  test('what a page sends goes past the runtime', async () => {
+  inCi('what a page sends goes past the runtime', async () => {
     const service = await startHere();
     onTestFinished(() => remove(service));
     const path = join(await temporaryDirectory(), 'film');

@@ -5,11 +5,12 @@
 import { request } from 'node:http';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { newShareId } from '../../../shared/link/index.ts';
 import { localPaths } from '../../local/state.ts';
 import { api, remove, startHere, store, type RunningHere } from './harness.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 
 /** One path in ways that some parser takes for the same. */
@@ -59,7 +60,7 @@ function ask(
   });
 }
 
-test('no spelling of an address makes files for an account or a share that does not exist', async () => {
+inCi('no spelling of an address makes files for an account or a share that does not exist', async () => {
   const service = await startHere();
   onTestFinished(() => remove(service));
   const { url } = service;

@@ -6,8 +6,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { keepState } from '../kept-state.ts';
@@ -40,7 +41,7 @@ const troubles = ['break', 'cut', 'swallow', 'answer', 'reset', 'kill', 'pin'] a
 type Trouble = (typeof troubles)[number];
 const rounds = troubles.length;
 
-it('an upload ends in one file, whatever happens to its attempts', async () => {
+inCi('an upload ends in one file, whatever happens to its attempts', async () => {
   const kept = await keepState('rounds');
   const peer = await startPeer(kept.node.url);
   const start = (): Promise<Service> =>

@@ -5,7 +5,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import type { Env } from '../../env.ts';
 import { Breakers } from '../../objects/pin/breakers.ts';
@@ -128,7 +128,7 @@ it.each([
   expect(posts()).toEqual([request, request]);
 });
 
-it('of many pins is looked at by few while a peer is away, and all are in order soon after it is back', async () => {
+inCi('of many pins is looked at by few while a peer is away, and all are in order soon after it is back', async () => {
   const count = long ? 150 : 60;
   const cids = await Promise.all(Array.from({ length: count }, (_, n) => cidOfBytes(Buffer.from(String(n)))));
   let second = 'pinned';

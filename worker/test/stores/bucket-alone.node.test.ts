@@ -3,8 +3,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { expect, it } from 'vitest';
+import { expect } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { run, withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
@@ -40,7 +41,7 @@ async function fill({ owner: { call } }: StoreUnderTest): Promise<Map<string, st
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
   describeStores('%s', costlyKinds, (kind) => {
-    it('a copy of the bucket has every file, once the service and its database are gone', async () => {
+    inCi('a copy of the bucket has every file, once the service and its database are gone', async () => {
       const store = await startStore(kind);
       const copy = await temporaryDirectory();
       const stored = new Map<string, string>();

@@ -100,7 +100,7 @@ inCi('a pin under way that no peer holds is requested once more, and one that a 
 const id = { id: '0', cluster_peers: ['0', '1', '2'], version: '1.1.6', ipfs: {} };
 const held = { 'POST pins': agreed, 'POST api': '{}' };
 
-test('a pin that failed is tried again, and then fails for the reason that its peer gives', async () => {
+inCi('a pin that failed is tried again, and then fails for the reason that its peer gives', async () => {
   const reasons = {
     'pin failed: no space left on device': 'disk_full',
     'the sky fell': 'pinning_failed',
