@@ -57,7 +57,8 @@ export async function ask(service: SimulatedService, request: Request): Promise<
 
 /**
  * Reads a file from the gateway by its CID.
- * @returns the outcome for its root, which is known as long as the file; its bytes, if all are proven
+ * @returns the outcome for its root, which is known as long as the file; and its bytes, if all are
+ * proven
  */
 export async function readCid(
   cid: string,

@@ -64,6 +64,8 @@ export type ModelShare = {
 /** The terms of a share, as it tells them. */
 export type Terms = { opens: number; opensLeft: number; expiresAt: number };
 
+const never = { storedBy: Infinity, goneBy: Infinity, removedBy: Infinity, reservesUntil: Infinity };
+
 /** A file of a guest that no share names goes a day after the guest's last request. */
 const unsharedMs = 23 * 3_600_000;
 
@@ -81,8 +83,8 @@ export type ListedFile = {
 /** A status and a code, such as 404 `not_found`. */
 export type Outcome = { status: number; code: string | undefined };
 
-/** What a read has seen. By a CID, any file with these bytes is read. */
-type SeenRead = Outcome & { bytes?: Uint8Array; isWhole?: boolean; isByCid?: boolean };
+/** Outcome of a read. By a CID, any file with these bytes is read. */
+type ReadOutcome = Outcome & { bytes?: Uint8Array; isWhole?: boolean; isByCid?: boolean };
 
 export class Model {
   readonly quotas = new Quotas();
@@ -104,16 +106,9 @@ export class Model {
     file: Pick<ModelFile, 'step' | 'account' | 'key' | 'isOfGuest' | 'mode' | 'begunAt' | 'ends'>,
     content: number,
   ): ModelFile {
-    const made = { ...file, bytes: contentOf(content), notes: [''], fileId: undefined, cid: undefined };
-    const begun = {
-      ...made,
-      storedBy: Infinity,
-      goneFrom: file.isOfGuest ? file.begunAt + unsharedMs : Infinity,
-      goneBy: Infinity,
-      removedBy: Infinity,
-      deletions: 0,
-      reservesUntil: Infinity,
-    };
+    const goneFrom = file.isOfGuest ? file.begunAt + unsharedMs : Infinity;
+    const unknown = { notes: [''], fileId: undefined, cid: undefined, deletions: 0 };
+    const begun = { ...file, ...unknown, ...never, goneFrom, bytes: contentOf(content) };
     this.files.push(begun);
     return begun;
   }
@@ -158,34 +153,27 @@ export class Model {
    * then what a receipt says of them must be so. A file whose own removal is still scheduled needs
    * them, and so does an attempt to store this one that broke off.
    */
-  wasLast(file: ModelFile): boolean {
-    const from = Math.min(file.goneFrom, ...file.ends);
-    return this.files.every(
-      (each) => (each === file ? each.reservesUntil : each.removedBy) <= from || !isTwin(each, file),
-    );
+  wasLast(file: ModelFile, from = Math.min(file.goneFrom, ...file.ends)): boolean {
+    const isEqual = (other: ModelFile): boolean => Buffer.compare(other.bytes, file.bytes) === 0;
+    return this.files.every((each) => (each === file ? each.reservesUntil : each.removedBy) <= from || !isEqual(each));
   }
 
   /** A read of a file, by its ID or its CID, that lasted from one time to another. */
-  read(file: ModelFile, from: number, to: number, seen: SeenRead): void {
+  read(file: ModelFile, from: number, to: number, seen: ReadOutcome): void {
     const name = `the file of step ${file.step}`;
     if (seen.code === 'decrypt_failed') fail(`${name} is not opened`);
     if (seen.code === 'content_denied' && !this.denials.mayBeDenied(file.cid, from, to))
       fail(`${name} is denied by nobody`);
     if (seen.status === 200) {
-      if (seen.isByCid === true ? this.#isNobodys(file, from) : mustBeGone(file, from))
-        fail(`${name} is read, although it is gone`);
+      const gone = seen.isByCid === true ? file.removedBy <= from && this.wasLast(file, from) : mustBeGone(file, from);
+      if (gone) fail(`${name} is read, although it is gone`);
       if (this.denials.isDenied(file.cid ?? '', from, to)) fail(`${name} is read, although it is denied`);
       if (seen.bytes !== undefined && !isBeginning(seen.bytes, file.bytes, seen.isWhole === true))
         fail(`${name} is read, and has other bytes`);
     } else if (isAbsence(seen) && seen.code !== 'content_denied') {
-      const found = seen.isByCid === true ? this.files.filter(({ cid }) => cid === file.cid) : [file];
+      const found = this.files.filter((each) => each === file || (seen.isByCid === true && each.cid === file.cid));
       if (found.some((each) => mustExist(each, from, to))) fail(`${name} is stored, and a read says ${seen.status}`);
     }
-  }
-
-  /** Tells whether no file has these bytes any more, nor may an attempt to store them. */
-  #isNobodys(file: ModelFile, at: number): boolean {
-    return this.files.every((each) => Math.max(each.removedBy, each.reservesUntil) <= at || !isTwin(each, file));
   }
 
   /** Somebody begins to delete a file, or what ends a share. */
@@ -391,11 +379,6 @@ const lateMs = 3_600_000;
 
 function mayCount(file: ModelFile, at: number): boolean {
   return file.goneBy > at && (Math.max(...file.ends) + lateMs > at || file.reservesUntil > at);
-}
-
-/** Tells whether two files have the same bytes. */
-function isTwin({ bytes }: ModelFile, other: ModelFile): boolean {
-  return Buffer.compare(bytes, other.bytes) === 0;
 }
 
 function isAbsence({ status }: Outcome): boolean {
