@@ -168,11 +168,12 @@ describe.runIf(hasTusd())('an upload', () => {
   });
 
   test('ends its parts with a leaf, also after a break amid one', async () => {
-    const { cid, sent, passed } = await uploadThrough(({ method }, before) =>
-      method === 'PATCH' && patches(before).length === 0 ? { kind: 'break', afterBytes: 300_000 } : undefined,
+    // Until something of it has arrived: what is on its way when the line breaks may be lost.
+    const { cid, sent, passed } = await uploadThrough(({ method, headers }) =>
+      method === 'PATCH' && headers['upload-offset'] === '0' ? { kind: 'break', afterBytes: 300_000 } : undefined,
     );
     expect(await sent).toMatchObject({ cid });
-    const [, amid = 0, ...others] = offsetsOf(passed);
+    const [amid = 0, ...others] = offsetsOf(passed).filter((offset) => offset > 0);
     expect(amid % mib).not.toBe(0);
     expect(others).toEqual([2 * mib, 4 * mib]);
   });

@@ -26,7 +26,7 @@ import { newFolder, processWith, refusal } from './deployment.ts';
 
 const run = promisify(execFile);
 
-describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
+describe.skipIf(!ci || kuboProgram() === undefined)('a whole service', () => {
   let kubo: RealKubo;
   let services: Service[] = [];
   beforeAll(async () => {

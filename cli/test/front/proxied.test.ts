@@ -12,7 +12,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../../testkit/browsers/chromium.ts';
 import { freePort } from '../../../testkit/loopback-server.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { present } from '../../../testkit/present.ts';
 import { certificatesIn, startProxy } from './real-proxies.ts';
@@ -54,7 +54,7 @@ for (const name of ci ? (['caddy', 'nginx'] as const) : (['nginx'] as const)) {
         return stdout.trim();
       };
 
-      test('the command line sends a large file, and receives it by the link; so does a page', async () => {
+      inCi('the command line sends a large file, and receives it by the link; so does a page', async () => {
         const bytes = randomBytes(20_000_000);
         await writeFile(join(dir, 'film'), bytes);
         const link = await inHome(['send', join(dir, 'film')]);

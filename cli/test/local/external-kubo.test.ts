@@ -195,7 +195,7 @@ describe('sealpin start', () => {
     expect(await loadKubo(dataDir)).toBeUndefined();
   });
 
-  test('stores in the Kubo from then on, reads what either node has, and names the one that is down', async () => {
+  inCi('stores in the Kubo from then on, reads what either node has, and names the one that is down', async () => {
     const kubo = await node();
     let local = await started();
     const { dataDir } = local;

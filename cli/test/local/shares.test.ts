@@ -5,7 +5,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { newShareId } from '../../../shared/link/index.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
@@ -48,7 +48,7 @@ async function percentLeft(service: RunningHere, { record }: Made): Promise<numb
   return (100 * found) / pieces;
 }
 
-test('a share that has ended is in no file when the response comes, nor after a crash', async () => {
+inCi('a share that has ended is in no file when the response comes, nor after a crash', async () => {
   const service = await started();
   const bytes = new Uint8Array(10).fill(7);
   const { fileId } = await store(service, 'encrypted', bytes);

@@ -47,7 +47,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration on the local service',
     await rm(dir, { recursive: true, force: true });
   });
 
-  test('moves everything out of the Kubo, and into it, and shows how far it is', async () => {
+  inCi('moves everything out of the Kubo, and into it, and shows how far it is', async () => {
     const out = await sealpin('migrate', 'kubo', 'local');
     expect(out).toMatchObject({ code: 0 });
     expect(out.stdout).toMatch(/^kubo to local  done  0 of 1 left  since 20/);

@@ -19,7 +19,7 @@ import {
   type Backend,
   type World,
 } from './two-backends.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const files = { short: 4, long: 5000, together: 8 };
 /** Length of a file that takes more than one step to copy. */
@@ -67,7 +67,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
   });
   afterAll(() => world.close());
 
-  test(
+  inCi(
     'moves every file, survives a restart, and leaves nothing of ours',
     async () => {
       const stored = await store(long ? files.long : files.short);

@@ -3,15 +3,15 @@
  * there, what was deleted is gone, and in the end nothing is left.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 import { answersLate, type Rule } from '../../../testkit/object-stores/hostile-store.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
-const rounds = long ? 50 : ci ? 3 : 2;
+const rounds = long ? 50 : 3;
 
 // R2 is simulated: `simulation/` kills the service at any step there.
 describeStores('%s', ['s3'], (kind) => {
@@ -64,7 +64,7 @@ describeStores('%s', ['s3'], (kind) => {
     return { done, requests: Math.max(1, (store.hostile?.requests.length ?? 0) - before) };
   }
 
-  it(`in ${rounds} rounds of storing and of removing, nothing acknowledged is lost, and nothing stays`, async () => {
+  inCi(`in ${rounds} rounds of storing and of removing, nothing acknowledged is lost, and nothing stays`, async () => {
     const kept: { fileId: string; bytes: Uint8Array }[] = [];
     const sizes = [1000, 2_500_000];
     // The first file of all asks whose the prefix is.

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { carHeader, carSection, carType, cidOf, encodeNode, fileFromCar, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken } from '../../../testkit/service.ts';
@@ -56,7 +57,7 @@ describe.each(costlyKinds)('%s', (kind) => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it('every file is imported by another Kubo as a CAR, and is on the network by the second backend', async () => {
+  inCi('every file is imported by another Kubo as a CAR, and is on the network by the second backend', async () => {
     const { call } = store.owner;
     const foreign = await foreignFile();
     const cids = [
