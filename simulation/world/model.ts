@@ -151,11 +151,11 @@ export class Model {
   /**
    * Tells whether the bytes of a file are needed by nobody after its deletion, which has been told:
    * then what a receipt says of them must be so. A file whose own removal is still scheduled needs
-   * them, and so does an attempt to store this one that broke off.
+   * them, and so does an attempt to store them that broke off.
    */
   wasLast(file: ModelFile, from = Math.min(file.goneFrom, ...file.ends)): boolean {
-    const isEqual = (other: ModelFile): boolean => Buffer.compare(other.bytes, file.bytes) === 0;
-    return this.files.every((each) => (each === file ? each.reservesUntil : each.removedBy) <= from || !isEqual(each));
+    const twins = this.files.filter(({ bytes }) => Buffer.compare(bytes, file.bytes) === 0);
+    return twins.every((each) => Math.max(each === file ? 0 : each.removedBy, each.reservesUntil) <= from);
   }
 
   /** A read of a file, by its ID or its CID, that lasted from one time to another. */
