@@ -238,6 +238,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'undefined : JSON.stringify({ cid, from: from + 1_048_576, to });',
     seed: '3',
     found: /is not read by its CID/,
+    ordinary: 'cli/test/front/direct-reads.test.ts',
   },
   {
     name: 'the place of the bytes of a file ends before its last one',
