@@ -47,6 +47,18 @@ test('a receipt says nothing of what an attempt before may keep', () => {
   expect(model.wasLast(first)).toBe(false);
 });
 
+test('a file is gone by its CID once nobody has its bytes, nor may an attempt to store them', () => {
+  const { model, first, second } = twins();
+  const read = (): void => model.read(first, 9, 10, { status: 200, code: undefined, isByCid: true });
+  first.removedBy = 8;
+  read();
+  second.removedBy = 8;
+  second.reservesUntil = 10;
+  read();
+  second.reservesUntil = 0;
+  expect(read).toThrow('is read, although it is gone');
+});
+
 test.for([
   ['is answered', { status: 200, isCertain: true, replayed: false }, [1]],
   ['is repeated, since its answer was lost', { status: 200, isCertain: true, replayed: true }, [0, 1]],
