@@ -12,8 +12,7 @@ import { base64 } from './web-bytes.ts';
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
 
-/** @typeParam Chunk how its bodies come */
-export interface Transport<Chunk = Uint8Array> {
+export interface Transport {
   /**
    * Sends one request.
    * @param o.path relative to the URL of the service
@@ -25,7 +24,7 @@ export interface Transport<Chunk = Uint8Array> {
     readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
     readonly path: string;
     readonly headers: Readonly<Record<string, string>>;
-    readonly body?: { readonly stream: AsyncIterable<Chunk>; readonly bytes: number } | undefined;
+    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number } | undefined;
     readonly signal: AbortSignal;
   }): Promise<Reply>;
   /** The error that a response other than 2xx stands for. */
@@ -33,9 +32,9 @@ export interface Transport<Chunk = Uint8Array> {
 }
 
 /** Bytes that can be read again from any offset, and never change. */
-export type UploadSource<Chunk = Uint8Array> = {
+export type UploadSource = {
   readonly bytes: number;
-  read(start: number, end: number): AsyncIterable<Chunk>;
+  read(start: number, end: number): AsyncIterable<Uint8Array>;
 };
 
 /**
@@ -95,7 +94,7 @@ type UploadToCreate = {
  * service_answer, the reason of the signal
  */
 export async function createUpload(
-  transport: Transport<never>,
+  transport: Transport,
   file: UploadToCreate,
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
@@ -141,23 +140,23 @@ function metadataOf({ cid, provisional = false, expiresAt, encryptAs }: UploadTo
  * service_unreachable and other temporary failures after the last attempt, service_answer, the
  * errors of the source, the reason of the signal
  */
-export async function sendUpload<Chunk extends Uint8Array | Blob>(
-  transport: Transport<Chunk>,
+export async function sendUpload(
+  transport: Transport,
   uploadId: string,
-  source: UploadSource<Chunk>,
+  source: UploadSource,
   options: SendOptions,
 ): Promise<UploadedFile> {
   return await new Sending(transport, uploadId, source, options).run();
 }
 
-class Sending<Chunk extends Uint8Array | Blob> {
-  readonly #transport: Transport<Chunk>;
+class Sending {
+  readonly #transport: Transport;
   readonly #path: string;
-  readonly #source: UploadSource<Chunk>;
+  readonly #source: UploadSource;
   readonly #options: SendOptions;
   readonly #attempts: ReturnType<typeof attemptsOf>;
 
-  constructor(transport: Transport<Chunk>, uploadId: string, source: UploadSource<Chunk>, options: SendOptions) {
+  constructor(transport: Transport, uploadId: string, source: UploadSource, options: SendOptions) {
     this.#transport = transport;
     this.#path = `v1/uploads/${uploadId}`;
     this.#source = source;
@@ -257,7 +256,7 @@ class Sending<Chunk extends Uint8Array | Blob> {
  * Ends an upload, which may be gone already: the service forgets its bytes.
  * @throws as the service refuses
  */
-export async function endUpload(transport: Transport<never>, uploadId: string, signal: AbortSignal): Promise<void> {
+export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
   try {
     await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });
   } catch (error) {
@@ -266,16 +265,13 @@ export async function endUpload(transport: Transport<never>, uploadId: string, s
 }
 
 /** Sends one request; throws for every status but 2xx. */
-async function exchange<Chunk>(
-  transport: Transport<Chunk>,
-  o: Parameters<Transport<Chunk>['request']>[0],
-): Promise<Reply> {
+async function exchange(transport: Transport, o: Parameters<Transport['request']>[0]): Promise<Reply> {
   const reply = await transport.request(o);
   if (reply.status < 200 || reply.status >= 300) throw uploadFailure(transport, reply, o.path);
   return reply;
 }
 
-function uploadFailure(transport: Transport<never>, reply: Reply, path?: string): SealpinError {
+function uploadFailure(transport: Transport, reply: Reply, path?: string): SealpinError {
   if ((reply.status === 404 || reply.status === 410) && !Object.values<unknown>(collections).includes(path))
     return new SealpinError('gone', 'the service no longer has this upload');
   const error = transport.errorOf(reply);
@@ -303,13 +299,13 @@ function parseStatus({ text }: Reply): ResumableUpload {
   return parseResponse(ResumableUpload, json);
 }
 
-async function* partChunks<Chunk extends Uint8Array | Blob>(
-  stream: AsyncIterable<Chunk>,
+async function* partChunks(
+  stream: AsyncIterable<Uint8Array>,
   onBytes: SendOptions['onBytes'],
-): AsyncGenerator<Chunk> {
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of stream) {
     // The chunk is empty once it is sent.
-    const length = chunk instanceof Blob ? chunk.size : chunk.length;
+    const { length } = chunk;
     yield chunk;
     onBytes?.(length);
   }

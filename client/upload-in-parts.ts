@@ -69,7 +69,7 @@ export async function uploadStream(
  */
 async function sendParts(
   http: ServiceHttp,
-  parts: UploadSource<Uint8Array | Blob>,
+  parts: UploadSource,
   o: PartsOptions & { cid?: string; provisional?: boolean; expiresAt?: Date | undefined },
 ): Promise<UploadedFile> {
   const { signal = new AbortController().signal } = o;
@@ -98,12 +98,13 @@ function checked(file: UploadedFile, cid: string): UploadedFile {
   });
 }
 
-function transportOf(http: ServiceHttp): Transport<Uint8Array | Blob> {
+function transportOf(http: ServiceHttp): Transport {
   return {
     async request({ method, path, headers, body, signal }) {
-      const chunks: BlobPart[] = [];
-      for await (const chunk of body?.stream ?? []) chunks.push(chunk as BlobPart);
-      const response = await http.send({ method, path, headers, signal, body: body && new Blob(chunks) });
+      const chunks: Uint8Array<ArrayBuffer>[] = [];
+      for await (const chunk of body?.stream ?? []) chunks.push(chunk as Uint8Array<ArrayBuffer>);
+      const bytes = chunks.length === 1 ? chunks[0] : new Blob(chunks);
+      const response = await http.send({ method, path, headers, signal, body: body && bytes });
       const text = await http.text(response, signal);
       return { status: response.status, text, header: (name) => response.headers.get(name) ?? undefined };
     },

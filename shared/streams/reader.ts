@@ -52,6 +52,7 @@ export interface ByteReader {
 /**
  * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any
  * other stream are copied together, unless one is what was asked for.
+ * @param memory where that of the buffers comes from; gets that of chunks that were copied
  */
 export function byteReader(stream: ReadableStream<Uint8Array>, memory: Memory = freshMemory): ByteReader {
   const acquired = acquireReader(stream);
@@ -126,7 +127,8 @@ function fillingReader(reader: ByobReader, memory: Memory): ByteReader {
 }
 
 function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>, memory: Memory): ByteReader {
-  let rest: Uint8Array = new Uint8Array();
+  let chunk: Uint8Array = new Uint8Array();
+  let rest = chunk;
   return {
     async read(length) {
       let buffer: Uint8Array = new Uint8Array();
@@ -136,13 +138,14 @@ function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>, memory: 
           const { done, value } = await reader.read();
           if (done) return buffer.subarray(0, filled);
           if (filled === 0 && value.length === length && value.buffer.byteLength === length) return value;
-          rest = value;
+          chunk = rest = value;
         }
         if (filled === 0) buffer = memory.take(length);
         const part = rest.subarray(0, length - filled);
         buffer.set(part, filled);
         filled += part.length;
         rest = rest.subarray(part.length);
+        if (rest.length === 0) memory.giveBack(chunk);
       }
       return buffer;
     },

@@ -1,19 +1,27 @@
 /** A `fetch` that tells how much of a body is on its way, which only `XMLHttpRequest` knows. */
 
 /**
- * Sends what has a Blob for its body by `XMLHttpRequest`, and everything else by `fetch`. A
- * redirect, which `XMLHttpRequest` follows, becomes a network error; the page's policy keeps it
- * within the service.
+ * Sends bytes and Blobs by `XMLHttpRequest`, and everything else by `fetch`. A redirect, which
+ * `XMLHttpRequest` follows, becomes a network error; the page's policy keeps it within the service.
  * @param onSent gets the bytes of the current body that were sent; 0 when one begins
  */
 export function uploadFetch(onSent: (bytes: number) => void): (url: URL, init: RequestInit) => Promise<Response> {
-  return (url, init) => (init.body instanceof Blob ? sendBlob(url, init, init.body, onSent) : fetch(url, init));
+  return (url, init) => {
+    const { body } = init;
+    const isFetched = typeof body !== 'object' || body === null || body instanceof ReadableStream;
+    return isFetched ? fetch(url, init) : sendBytes(url, init, body, onSent);
+  };
 }
 
 /** Statuses whose responses have no body (Fetch standard, "null body status"). */
 const bodiless = new Set([204, 205, 304]);
 
-function sendBlob(url: URL, init: RequestInit, body: Blob, onSent: (bytes: number) => void): Promise<Response> {
+function sendBytes(
+  url: URL,
+  init: RequestInit,
+  body: XMLHttpRequestBodyInit,
+  onSent: (bytes: number) => void,
+): Promise<Response> {
   const { promise, resolve, reject } = Promise.withResolvers<Response>();
   const { signal } = init;
   const xhr = new XMLHttpRequest();

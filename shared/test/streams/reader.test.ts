@@ -62,6 +62,19 @@ describe('byteReader', () => {
     expect([...(await reader.read(100))]).toEqual([6, 7, 8, 9, 10]);
     expect([...(await reader.read(100))]).toEqual([]);
   });
+
+  it('gives the memory of a chunk back once all of it is copied', async () => {
+    const given: number[][] = [];
+    const memory = {
+      take: (length: number) => new Uint8Array(length),
+      giveBack: (chunk: Uint8Array) => void given.push([...chunk]),
+    };
+    const reader = byteReader(streams().default, memory);
+    await reader.read(4);
+    expect(given).toEqual([[1, 2, 3]]);
+    await reader.read(100);
+    expect(given.slice(1).filter((chunk) => chunk.length > 0)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
+  });
 });
 
 describe('pieceReader', () => {
