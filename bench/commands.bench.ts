@@ -109,6 +109,7 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
     store: () =>
       shell(`age -r ${recipient} big | '${kubo}' --offline add -Q --cid-version=1 --raw-leaves --chunker=size-1048576`),
     fetch: (cid) => shell(`'${kubo}' --offline cat ${cid} | age -d -i age.key -o theirs`),
+    sync: () => shell('sync theirs'),
     remove: (cid) => shell(`rm theirs; '${kubo}' --offline pin rm ${cid}; '${kubo}' --offline repo gc -q`),
   });
   const tasks = {
@@ -123,6 +124,7 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
   yield comparison(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole(), 1);
   yield comparison('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored, 0.8);
   yield comparison('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched, 1);
+  yield comparison('the same', times.fetched, 'ipfs cat | age, and sync', theirs.synced(), 1);
 }
 
 /**
@@ -137,13 +139,22 @@ const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 /**
  * Storing a file and fetching it, each timed alone and both together; the stored file is removed
  * afterwards.
+ * @param o.sync what a peer leaves out: it brings the fetched file to the disk
  */
-function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): {
+function inTwoSteps(o: {
+  store(): string;
+  fetch(id: string): unknown;
+  sync?(): unknown;
+  remove(id: string): unknown;
+}): {
   stored(): Promise<number>;
   fetched(): Promise<number>;
   whole(): Sample;
+  /** Fetching and syncing. */
+  synced(): Sample;
 } {
   const wholes: number[] = [];
+  const synced: number[] = [];
   let id = '';
   let storing = 0;
   return {
@@ -156,11 +167,13 @@ function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id:
       await settled();
       const fetching = await timed(() => o.fetch(id))();
       wholes.push(storing + fetching);
+      synced.push(fetching + (await timed(() => o.sync?.())()));
       o.remove(id);
       return fetching;
     },
     // The first round is a warm-up, as in `interleave`.
     whole: () => summarize(wholes.slice(1)),
+    synced: () => summarize(synced.slice(1)),
   };
 }
 

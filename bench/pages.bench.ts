@@ -2,7 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { connect } from '../client/index.ts';
-import { launch, launchChromiumOnDisk, type RunningBrowser } from '../testkit/browsers/browsers.ts';
+import { launch } from '../testkit/browsers/browsers.ts';
+import { launchChromiumOnDisk } from '../testkit/browsers/chromium.ts';
+import type { RunningBrowser } from '../testkit/browsers/running-browser.ts';
 import { pathOf } from '../testkit/programs/programs.ts';
 import { fillFile, withCli } from './cli-fixture.ts';
 import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';

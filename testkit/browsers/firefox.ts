@@ -4,9 +4,7 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
-import { connectBidi, type Bidi } from './bidi.ts';
+import { addressIn, connectBrowser, type BrowserWire } from './browser-wire.ts';
 import { endWithProcess } from '../end-with-process.ts';
 import { installed } from '../programs/programs.ts';
 
@@ -85,7 +83,7 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
   const ended = once(browser, 'exit');
   endWithProcess(browser);
   const seen = new FirefoxRecord();
-  const bidi = await connectBidi(`${await addressIn(browser.stderr)}/session`, (method, params) =>
+  const bidi = await connectBrowser(`${await addressIn(browser.stderr)}/session`, (method, params) =>
     seen.take(method, params),
   );
   seen.bidi = bidi;
@@ -118,28 +116,13 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
   };
 }
 
-/** The address that a starting Firefox prints. @throws when it ends before */
-function addressIn(output: Readable): Promise<string> {
-  const lines: string[] = [];
-  return new Promise((resolve, reject) => {
-    // It is read to the end, so that the pipe never fills.
-    createInterface({ input: output })
-      .on('line', (line) => {
-        const address = /listening on (ws:\S+)/.exec(line)?.[1];
-        if (address === undefined) lines.push(line);
-        else resolve(address);
-      })
-      .on('close', () => reject(new Error(`Firefox ended: ${lines.join('\n')}`)));
-  });
-}
-
 type SentRequest = { request: { request: string; method: string; url: string; headers: unknown; bodySize: number } };
 type Begun = { navigation: string; suggestedFilename: string };
 type Ended = { navigation: string; status: 'complete' | 'canceled'; filepath?: string };
 
 /** Record of what the browser did since the last tab was opened. */
 class FirefoxRecord {
-  bidi: Bidi | undefined;
+  bidi: BrowserWire | undefined;
   requests: string[] = [];
   complaints: string[] = [];
   #names = new Map<string, string>();
@@ -188,7 +171,7 @@ class FirefoxRecord {
 type Evaluated = { type: string; result: { value?: string; sharedId?: string }; exceptionDetails: { text: string } };
 
 function pageOf(
-  bidi: Bidi,
+  bidi: BrowserWire,
   seen: FirefoxRecord,
   { context, userContext }: Record<'context' | 'userContext', string>,
 ): FirefoxPage {

@@ -1,7 +1,8 @@
 /** A page that runs a module of the repository. */
 import { build } from 'esbuild';
 import { oldestBrowsers } from '../../cli/local/code/web-bundle.ts';
-import { launch, type BrowserName, type Tab } from './browsers.ts';
+import { launch, type BrowserName } from './browsers.ts';
+import type { Tab } from './running-browser.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 
 /**

@@ -2,7 +2,7 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { Tab } from '../../testkit/browsers/browsers.ts';
+import type { Tab } from '../../testkit/browsers/running-browser.ts';
 import type { Firefox, FirefoxPage } from '../../testkit/browsers/firefox.ts';
 import { takeAway, type Ability } from './in-page.ts';
 

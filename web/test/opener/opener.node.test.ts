@@ -5,13 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { bundleOpener } from '../../../cli/local/code/opener-bundle.ts';
 import { generateKeys, seal } from '../../../client/index.ts';
-import {
-  launch,
-  withBrowser,
-  type BrowserName,
-  type RunningBrowser,
-  type Tab,
-} from '../../../testkit/browsers/browsers.ts';
+import { launch, withBrowser, type BrowserName } from '../../../testkit/browsers/browsers.ts';
+import type { RunningBrowser, Tab } from '../../../testkit/browsers/running-browser.ts';
 import { backupVector, changedFolder } from '../../../testkit/backup-vector.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
