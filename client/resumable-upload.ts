@@ -6,6 +6,7 @@
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
+import { chunkType, tusVersion } from '../shared/tus-protocol.ts';
 import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
 import { base64 } from './web-bytes.ts';
 
@@ -68,7 +69,7 @@ export type SendOptions = UploadOptions & {
 const maxPartBytes = 64 * 1024 * 1024;
 
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
-const protocol = { 'Tus-Resumable': '1.0.0' };
+const protocol = { 'Tus-Resumable': tusVersion };
 
 type UploadToCreate = {
   readonly bytes: number;
@@ -207,7 +208,7 @@ class Sending {
     const { signal, onBytes } = this.#options;
     const headers = {
       ...protocol,
-      'Content-Type': 'application/offset+octet-stream',
+      'Content-Type': chunkType,
       'Upload-Offset': String(start),
     };
     const body = { stream: partChunks(this.#source.read(start, end), onBytes), bytes: end - start };

@@ -4,10 +4,7 @@ import { UploadDetails } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { invalidRequest } from './validation.ts';
 
-export const tusVersion = '1.0.0';
 export const tusExtensions = ['creation', 'creation-with-upload', 'creation-defer-length', 'expiration', 'termination'];
-/** The type of a body with bytes of a file. */
-export const chunkType = 'application/offset+octet-stream';
 
 /** The most characters of `Upload-Metadata`. */
 const maxMetadataChars = 4096;

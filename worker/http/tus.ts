@@ -4,7 +4,7 @@
  */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { tusVersion } from './tus-headers.ts';
+import { tusVersion } from '../../shared/tus-protocol.ts';
 import type { App, Ctx } from './app.ts';
 import { problem } from './problem.ts';
 

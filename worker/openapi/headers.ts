@@ -1,5 +1,6 @@
 /** Headers of requests and responses as the document describes them. */
 import { describe, type Code } from '../../shared/errors.ts';
+import { tusVersion } from '../../shared/tus-protocol.ts';
 import type { JsonSchema } from './schemas.ts';
 
 const text = { type: 'string' };
@@ -18,7 +19,7 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
   },
   Range: { ...text, examples: ['bytes=0-99'] },
   'Repr-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
-  'Tus-Resumable': { ...text, enum: ['1.0.0'] },
+  'Tus-Resumable': { ...text, enum: [tusVersion] },
   'Upload-Defer-Length': { ...text, enum: ['1'] },
   'Upload-Length': byteCount,
   'Upload-Metadata': { ...text, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
@@ -63,7 +64,7 @@ export const responseHeaders = {
   },
   'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
   'Tus-Max-Size': { description: 'the largest file', schema: byteCount },
-  'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },
+  'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: [tusVersion] } },
   'Tus-Version': { description: 'the versions of tus that the service knows', schema: text },
   'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...text, enum: ['1'] } },
   'Upload-Expires': { description: 'when the upload expires, unless it is continued before', schema: text },

@@ -8,6 +8,7 @@
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { carType, leafBytes } from '../../../shared/ipfs/index.ts';
+import { chunkType } from '../../../shared/tus-protocol.ts';
 import { arrivals } from '../node/arrivals.ts';
 import type { RunningNode } from '../node/server.ts';
 import { endToEnd } from './forwarded-headers.ts';
@@ -46,9 +47,6 @@ const inPlaceHeader = 'sealpin-in-place';
 
 /** A smaller body costs less where it is than the way around. */
 const leastBytes = leafBytes;
-
-/** The type of the bytes that continue an upload. */
-const chunkType = 'application/offset+octet-stream';
 
 /** The header of the response to a request whose body the Worker must read itself. */
 const bodyHeader = 'sealpin-body';

@@ -3,6 +3,7 @@
  * size, each of which may be repeated.
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { httpClient, type HttpOptions } from '../http-client.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 
@@ -25,7 +26,7 @@ export type TusFile = {
 
 /** Number of times in a row that a request may fail without progress. */
 const attempts = 4;
-const version = { 'tus-resumable': '1.0.0' };
+const version = { 'tus-resumable': tusVersion };
 const api = { path: '', statuses: [200, 201, 204], name: 'a server of tus', address: 'where uploads are created' };
 /** Errors that another attempt does not change. */
 const lasting = ['misconfigured', 'disk_full'] as const;
@@ -93,7 +94,7 @@ function tusServer(o: TusOptions, signal: AbortSignal) {
     const headers = {
       ...version,
       'upload-offset': String(start),
-      'content-type': 'application/offset+octet-stream',
+      'content-type': chunkType,
     };
     return offsetOf(await request({ method: 'PATCH', headers, bytes, at }));
   }

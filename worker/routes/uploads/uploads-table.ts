@@ -1,7 +1,7 @@
 /** The rows of `/v1/uploads`. */
 import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
-import { chunkType } from '../../http/tus-headers.ts';
+import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { route, type Route } from '../../openapi/route.ts';
 import { json } from '../route-parts.ts';
 import {
@@ -14,7 +14,7 @@ import {
   readUpload,
 } from './uploads.ts';
 
-const version = { 'Tus-Resumable': '1.0.0' };
+const version = { 'Tus-Resumable': tusVersion };
 const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
 /** Headers of every response about an upload. */

@@ -5,6 +5,7 @@ import { beginPayload, uploadSeal } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { parseFilename } from '../../../shared/filename.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
+import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { maxFileBytes, maxUploadBytes } from '../../env.ts';
 import type { Ctx } from '../../http/app.ts';
 import { isEncoded } from '../../http/body-headers.ts';
@@ -22,13 +23,11 @@ import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
 import {
   checkExtensions,
   checkFileBytes,
-  chunkType,
   parseBytes,
   parseLength,
   parseMetadata,
   type Metadata,
   tusExtensions,
-  tusVersion,
 } from '../../http/tus-headers.ts';
 
 /** Headers that describe an upload; the bytes of the first request do not. */
