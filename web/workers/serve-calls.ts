@@ -38,10 +38,17 @@ export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
     const { signal } = stop;
     running.set(id, { stop });
     let reportedAt = 0;
+    let later: ReturnType<typeof setTimeout> | undefined;
     const report: Running['report'] = (bytes, { total, file, isLast = false } = {}) => {
-      if (!isLast && performance.now() - reportedAt < progressMs) return;
-      reportedAt = performance.now();
-      post({ id, progress: bytes, total, file });
+      const tell = (): void => {
+        reportedAt = performance.now();
+        post({ id, progress: bytes, total, file });
+      };
+      clearTimeout(later);
+      const waitMs = reportedAt + progressMs - performance.now();
+      if (isLast || waitMs <= 0) tell();
+      // It may be the last for long, where a line stalls.
+      else later = setTimeout(tell, waitMs);
     };
     const stalled: Running['stalled'] = (cause) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -55,7 +62,10 @@ export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
         (result) => post({ id, result }),
         (error: unknown) => post({ id, failure: failureOf(error, signal) }),
       )
-      .finally(() => running.delete(id));
+      .finally(() => {
+        clearTimeout(later);
+        running.delete(id);
+      });
   });
 }
 
