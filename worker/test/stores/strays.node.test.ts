@@ -89,20 +89,21 @@ describeStores('objects of nobody in S3', ['s3'], () => {
     await expectEmpty();
   });
 
-  it('are looked for less often while nothing changes, at least once a week, and soon after a change', async () => {
-    const { owner, service } = store;
+  /** Stores a file, and counts the days from the first sweep of the object that has its row. */
+  async function watchedSweeps() {
     let digits = '00';
     let fileId = '';
     // The first of these objects also sees the files of all others.
     while (digits === '00') {
-      ({ fileId } = await owner.call.store('plain', randomBytes(10)));
+      ({ fileId } = await store.owner.call.store('plain', randomBytes(10)));
       digits = (await objectIdOf(fileId)).slice(0, 2);
     }
-    const pin = shardObject(service, digits);
+    const pin = shardObject(store.service, digits);
     await pin.stopAlarm();
     const { requests } = present(store.hostile);
     const isSweep = new RegExp(`data(%2F|/)${digits}(&|$)`);
     let today = 0;
+    /** Returns the days with a sweep, until the end of the last one. */
     async function sweepsUntil(last: number): Promise<number[]> {
       const days = [];
       for (today += 1; today <= last; today += 1) {
@@ -113,6 +114,12 @@ describeStores('objects of nobody in S3', ['s3'], () => {
       today = last;
       return days;
     }
+    return { fileId, digits, pin, isSweep, sweepsUntil };
+  }
+
+  it('are looked for less often while nothing changes, at least once a week, and soon after a change', async () => {
+    const { owner } = store;
+    const { fileId, digits, sweepsUntil } = await watchedSweeps();
     expect(await sweepsUntil(24)).toEqual([1, 2, 4, 8, 15, 22]);
     await owner.call.deleteFile({ fileId });
     expect(await sweepsUntil(29)).toEqual([25, 26, 28]);
@@ -122,6 +129,24 @@ describeStores('objects of nobody in S3', ['s3'], () => {
     await store.age(stray, 2 * day);
     expect(await sweepsUntil(36)).toEqual([36]);
     expect(await store.keys()).not.toContain(stray);
+    await expectEmpty();
+  });
+
+  it('are looked for soon after a change that comes while they are looked for', async () => {
+    const { fileId, pin, isSweep, sweepsUntil } = await watchedSweeps();
+    expect(await sweepsUntil(7)).toEqual([1, 2, 4]);
+    const hostile = present(store.hostile);
+    const released = Promise.withResolvers<void>();
+    hostile.obey({ method: 'GET', key: isSweep, nth: 1, fault: answersLate(released.promise) });
+    const before = hostile.requests.length;
+    const sweeping = sweepsUntil(8);
+    await expect.poll(() => hostile.requests.slice(before).some(({ key }) => isSweep.test(key))).toBe(true);
+    // As an upload does that begins in this object; one that does is hard to hit.
+    await pin.change('UPDATE object_sweep SET unchanged = 0');
+    released.resolve();
+    expect(await sweeping).toEqual([8]);
+    expect(await sweepsUntil(9)).toEqual([9]);
+    await store.owner.call.deleteFile({ fileId });
     await expectEmpty();
   });
 
