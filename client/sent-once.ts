@@ -9,9 +9,9 @@ import type { UploadSource } from './resumable-upload.ts';
 
 /**
  * Makes a stream the source of an upload. What the service has not confirmed is kept, a part in one
- * array: browsers copy a Blob twice more on its way out. While a part is sent, the next one is
- * read: two are kept at most. Reading fails with `service_answer` when the service takes back a
- * confirmation.
+ * array: a Blob goes through one more process of Chromium, and is copied there. While a part is
+ * sent, the next one is read: two are kept at most. Reading fails with `service_answer` when the
+ * service takes back a confirmation.
  * @param bytes the length of the stream
  * @param memory gets that of the stream's chunks
  * @returns the source; `end` waits for the end of the stream, which has to come after its last

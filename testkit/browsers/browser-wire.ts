@@ -15,7 +15,7 @@ type WireMessage = {
   message?: string;
 };
 
-/** A connection to a browser. */
+/** A connection to a browser, which ends with it. */
 export type BrowserWire = {
   /**
    * Sends a command, and gives its result.
@@ -23,7 +23,6 @@ export type BrowserWire = {
    * @throws with the browser's message
    */
   send<T = unknown>(method: string, params?: object, sessionId?: string): Promise<T>;
-  close(): void;
 };
 
 /** The address that a starting browser prints. @throws when it ends before */
@@ -72,6 +71,5 @@ export async function connectBrowser(
       socket.send(JSON.stringify({ id: lastId, method, params, sessionId }));
       return (await call.promise) as T;
     },
-    close: () => socket.close(),
   };
 }

@@ -5,7 +5,6 @@ import { connect, generateKeys, receive } from '../../client/index.ts';
 import { parseRecipients } from '../../shared/crypto/index.ts';
 import { sealFileDetails } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
@@ -38,9 +37,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     page.locator('.error:visible', { hasText: text }).waitFor();
 
   /** An account of the test alone, and a page that has its API key. */
-  async function signedIn(path: 'send' | 'files', o: OpenOptions = {}, root = receiver.root) {
+  async function signedIn(path: 'send' | 'files', o: OpenOptions = {}) {
     const { apiKey } = await receiver.service.account();
-    const watched = await open(`${root}${path}`, o);
+    const watched = await open(`${receiver.root}${path}`, o);
     await watched.page.locator('#api-key').fill(apiKey);
     await watched.page.keyboard.press('Enter');
     await shows(watched.page, path === 'send' ? 'compose' : 'stored');
@@ -377,25 +376,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
     expect((await connection.list({ limit: 100 })).files).toHaveLength(21);
   });
-
-  for (const [way, declare, bytes, isHeld] of [
-    ['in one request', test, 100_000, '/v1/storage/plain'],
-    ['in parts', inCi, 17 * 2 ** 20, '/v1/uploads/'],
-  ] as const)
-    declare(`bytes count while they are on their way: ${way}`, async () => {
-      const { url } = await faultyProxy(
-        () => receiver.service.url,
-        ({ method, path }) =>
-          path.startsWith(isHeld) && (method === 'PATCH' || way === 'in one request')
-            ? { kind: 'late', until: new Promise(() => undefined) }
-            : undefined,
-      );
-      const { page } = await signedIn('send', {}, `${url}/`);
-      await page.locator('#choose').setInputFiles([file('large', Buffer.alloc(bytes))]);
-      await page.locator('#compose-button').click();
-      const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
-      await expect.poll(progress).toBeGreaterThan(0);
-    });
 
   test.runIf(long)('what one page sends in parts, with a password, another page receives', async () => {
     const bytes = Buffer.from(

@@ -5,6 +5,7 @@
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { To } from '../../client/index.ts';
 import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
+import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
@@ -69,6 +70,29 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(complaints).toEqual([]);
     },
   );
+
+  for (const [way, declare, size, held] of [
+    ['in one request', test, 100_000, /^POST \/v1\/storage\/plain/],
+    ['in parts', inCi, 17 * 2 ** 20, /^PATCH \/v1\/uploads\//],
+  ] as const)
+    declare(`bytes that are sent count while they are on their way: ${way}`, async () => {
+      const { url } = await faultyProxy(
+        () => receiver.service.url,
+        ({ method, path }) =>
+          held.test(`${method} ${path}`) ? { kind: 'late', until: new Promise(() => undefined) } : undefined,
+      );
+      const { page, close } = await receiver.open(`${url}/send`);
+      onTestFinished(close);
+      await page.locator('#api-key').fill(receiver.apiKey);
+      await page.keyboard.press('Enter');
+      await page.locator('#compose:not([hidden])').waitFor();
+      await page
+        .locator('#choose')
+        .setInputFiles([{ name: 'large', mimeType: 'text/plain', buffer: Buffer.alloc(size) }]);
+      await page.locator('#compose-button').click();
+      const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
+      await expect.poll(progress).toBeGreaterThan(0);
+    });
 
   inCi('a share is opened and saved by keyboard alone, and the focus follows', async () => {
     const link = await receiver.share([{ name, bytes }], { password });
