@@ -29,7 +29,9 @@ export const bench: Bench = {
     // The service and every program take them from here.
     Object.assign(process.env, withoutShaInstructions);
     try {
-      yield* withCli<Figure>((fixture) => storing(fixture, { on: ', without SHA instructions', rounds: 1 }));
+      yield* withCli<Figure>((fixture) =>
+        storing(fixture, { on: ', without SHA instructions', rounds: 1, warmUp: false }),
+      );
     } finally {
       for (const name of Object.keys(withoutShaInstructions)) Reflect.deleteProperty(process.env, name);
     }
@@ -83,7 +85,10 @@ async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figu
 }
 
 /** @param o.on said after the names of the figures */
-async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds = 2 } = {}): AsyncGenerator<Figure> {
+async function* storing(
+  { dir, data, publicKey }: CliFixture,
+  { on = '', rounds = 2, warmUp = true } = {},
+): AsyncGenerator<Figure> {
   const file = join(dir, 'big');
   await fillFile(file, GiB);
   const ours = inTwoSteps({
@@ -96,8 +101,8 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
   });
   const kubo = kuboProgram();
   if (kubo === undefined || !has('age', '--version')) {
-    await interleave({ stored: ours.stored, fetched: ours.fetched });
-    yield figureOf(`${whole}${on}`, 's', ours.whole());
+    await interleave({ stored: ours.stored, fetched: ours.fetched }, rounds, { warmUp });
+    yield figureOf(`${whole}${on}`, 's', summarize(ours.wholes.slice(-rounds)));
     return;
   }
   const env = { ...process.env, IPFS_PATH: join(dir, 'kubo') };
@@ -118,13 +123,14 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
     theirsStored: theirs.stored,
     theirsFetched: theirs.fetched,
   };
-  const times = await interleave(tasks, rounds);
+  const times = await interleave(tasks, rounds, { warmUp });
+  const last = (runs: readonly number[]): Sample => summarize(runs.slice(-rounds));
   const comparison = (figure: string, own: Sample, other: string, sample: Sample, atMost: number): Figure =>
     figureOf(`${figure}${on}`, 's', own, { peer: peer(other, sample), target: { ratio: { atMost } } });
-  yield comparison(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole(), 1);
+  yield comparison(whole, last(ours.wholes), 'age | ipfs add, ipfs cat | age', last(theirs.wholes), 1);
   yield comparison('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored, 0.8);
   yield comparison('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched, 1);
-  yield comparison('the same', times.fetched, 'ipfs cat | age, and sync', theirs.synced(), 1);
+  yield comparison('the same', times.fetched, 'ipfs cat | age, and sync', last(theirs.synced), 1);
 }
 
 /**
@@ -149,9 +155,9 @@ function inTwoSteps(o: {
 }): {
   stored(): Promise<number>;
   fetched(): Promise<number>;
-  whole(): Sample;
-  /** Fetching and syncing. */
-  synced(): Sample;
+  /** Seconds of both together in each run, and of fetching and syncing. */
+  wholes: readonly number[];
+  synced: readonly number[];
 } {
   const wholes: number[] = [];
   const synced: number[] = [];
@@ -171,9 +177,8 @@ function inTwoSteps(o: {
       o.remove(id);
       return fetching;
     },
-    // The first round is a warm-up, as in `interleave`.
-    whole: () => summarize(wholes.slice(1)),
-    synced: () => summarize(synced.slice(1)),
+    wholes,
+    synced,
   };
 }
 

@@ -90,16 +90,18 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
  * Before each run the disk is synced, so that none pays for what another one left, and one line on
  * stderr says which it is.
  * @param tasks each resolves with one number, the figure of one run
- * @param rounds runs of each, at least 1; a warm-up round before them does not count
+ * @param rounds runs of each, at least 1
+ * @param o.warmUp whether a round before them does not count
  */
 export async function interleave<K extends string>(
   tasks: Record<K, () => Promise<number>>,
   rounds = 5,
+  { warmUp = true }: { warmUp?: boolean } = {},
 ): Promise<Record<K, Sample>> {
   const names = Object.keys(tasks) as K[];
   const runs = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<K, number[]>;
   const shares: number[] = [];
-  for (let round = 0; round <= rounds; round += 1) {
+  for (let round = warmUp ? 0 : 1; round <= rounds; round += 1) {
     for (const name of names) {
       console.error(`  ${name}: ${round === 0 ? 'warm-up' : `${round} of ${rounds}`}`);
       spawnSync('sync');
