@@ -56,7 +56,7 @@ async function* inNode(): AsyncGenerator<Figure> {
             peer: speed(totalMebibytes, theirs.run),
             alone: speed(totalMebibytes, bare.run),
           },
-          3,
+          2,
         );
         const name = `${format} container, Node, ${totalMebibytes} MiB, ${direction}`;
         yield figure(name, results.ours, peer, results.peer, ofPeer);
@@ -137,7 +137,7 @@ async function* measured(where: string, work: (kind: Kind) => Promise<unknown>):
   for (const kind of isolateKinds) {
     const results = await interleave(
       { ours: speed(isolateMebibytes, () => work(kind.ours)), peer: speed(isolateMebibytes, () => work(kind.peer)) },
-      3,
+      2,
     );
     yield figure(`${kind.ours}, ${where}, ${isolateMebibytes} MiB`, results.ours, kind.peer, results.peer);
   }

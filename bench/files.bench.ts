@@ -47,7 +47,7 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
       opensslDecrypt: run('openssl', ...openssl, '-d', '-in', path('in.ssl'), '-out', path('out.ssl')),
     }),
   };
-  const samples = await interleave<string>({ ...tasks, ...peers }, 2);
+  const samples = await interleave<string>({ ...tasks, ...peers }, 2, { warmUp: false });
   for (const way of ['encrypt', 'decrypt'] as const)
     for (const [name, key, atMost] of [
       ['age', way === 'encrypt' ? 'ageEncrypt' : 'ageDecrypt', 1.2],
@@ -90,7 +90,7 @@ async function* folders(dir: string): AsyncGenerator<Figure> {
         tarIn: cpuOf(dir, `tar -C '${from}' -cf - . | age -r ${recipient} -o theirs`),
         tarOut: cpuOf(dir, 'mkdir back && age -d -i age.key theirs | tar -C back -xf -', 'back'),
       },
-      3,
+      2,
     );
     const target = { ratio: { atMost: 5 } };
     const name = `${count} files of 500 B, CPU`;

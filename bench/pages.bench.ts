@@ -13,7 +13,7 @@ import { proportionalMiB } from './process-stats.ts';
 /** `SEALPIN_BENCH_MIB=4096` receives a file of 4 GiB. */
 const receivedMiB = Number(process.env['SEALPIN_BENCH_MIB'] ?? 1024);
 const sentMiB = 256;
-/** Runs of each task, after one that does not count. */
+/** Runs of each task. */
 const rounds = 2;
 /** Interval between two readings of memory, in ms. */
 const sampleMs = 1000;
@@ -127,11 +127,11 @@ async function* receiving(name: string, browser: RunningBrowser, o: Fixture): As
         receivedMiB,
       ),
     );
-  const speeds = await interleave({ page, bare }, rounds);
+  const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
   yield figure(`${name}: receive ${receivedMiB} MiB`, speeds, { atLeast: 0.5 });
   const growth = { page: summarize(grown.page), bare: summarize(grown.bare) };
   yield {
-    figure: `${name}: memory for that, the most of ${rounds + 1}`,
+    figure: `${name}: memory for that, the most of ${rounds}`,
     unit: 'MiB',
     value: growth.page.high,
     peer: { name: 'a bare fetch', value: growth.bare.high },
@@ -169,6 +169,7 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
         ),
     },
     rounds,
+    { warmUp: false },
   );
   yield figure(`${name}: send ${sentMiB} MiB`, speeds, { atLeast: 0.6 });
 }

@@ -62,7 +62,7 @@ async function* throughput(): AsyncGenerator<Figure> {
       };
       tasks[`${kind} read`] = async () => reads[kind] ?? 0;
     }
-    const samples = await interleave(tasks, 5);
+    const samples = await interleave(tasks, 3);
     for (const [what, suffix] of [
       ['stored', ''],
       ['read', ' read'],

@@ -47,7 +47,7 @@ async function* resumed(): AsyncGenerator<Figure> {
       };
       const { tus, post } = await interleave(
         { tus: timed((...o) => inRequests(service, ...o)), post: timed((...o) => inOne(service, ...o)) },
-        4,
+        2,
       );
       const about = { peer: peer('one POST', post), target: { ratio: { atLeast: 0.9 } } };
       yield figureOf(`tus, 512 MiB ${mode} in requests of 64 MiB`, 'MiB/s', tus, about);

@@ -3,7 +3,7 @@
  * embedded IPFS node behind it, or an object store.
  */
 import { randomBytes } from 'node:crypto';
-import { summarize, type Bench, MiB } from './figure.ts';
+import { type Bench, MiB } from './figure.ts';
 import { forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
 import { atVersitygw, type AtBackend } from './stores.bench.ts';
 import { hasVersitygw } from '../testkit/object-stores/versitygw.ts';
@@ -16,8 +16,6 @@ const fileAsJson = Buffer.from(
 );
 /** Of each request of an upload in several. */
 const requestBytes = 64 * MiB;
-/** A service for each: workerd does not return all of its memory to the system. */
-const serviceRounds = 2;
 
 export const bench: Bench = {
   name: 'upload-memory',
@@ -34,11 +32,9 @@ export const bench: Bench = {
       ] as const) {
         // Uploads in several requests send the same parts there.
         for (const [backend, start] of upload === inOne ? backends : backends.slice(0, 1)) {
-          const runs: number[] = [];
-          for (let round = 0; round < serviceRounds; round += 1) runs.push(await aboveIdle(count, upload, start));
-          const { median: value, spread } = summarize(runs);
+          const value = await aboveIdle(count, upload, start);
           const figure = `workerd above idle, ${count} at once ${form}${backend}`;
-          yield { figure, unit: 'MiB', value, spread, target: { value: { atMost } } };
+          yield { figure, unit: 'MiB', value, target: { value: { atMost } } };
         }
       }
   },
@@ -53,7 +49,8 @@ const backends: (readonly [name: string, start: () => Promise<AtBackend>])[] = [
 type UploadForm = (service: Service, headers: Record<string, string>, index: number) => Promise<unknown>;
 
 /**
- * By how much the memory of workerd grows at its peak while so many uploads run at once, in MiB.
+ * By how much the memory of workerd grows at its peak while so many uploads run at once, in MiB. It
+ * has a service of its own: workerd does not return all of its memory to the system.
  */
 async function aboveIdle(count: number, upload: UploadForm, start: () => Promise<AtBackend>): Promise<number> {
   const { service, close } = await start();
