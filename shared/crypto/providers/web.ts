@@ -28,7 +28,10 @@ const workersMaxMiB = 64;
  */
 const maxMiB = 4096;
 
-const isWorkers = (): boolean => typeof navigator !== 'undefined' && navigator.userAgent === 'Cloudflare-Workers';
+const userAgent = (): string => (typeof navigator === 'undefined' ? '' : navigator.userAgent);
+const isWorkers = (): boolean => userAgent() === 'Cloudflare-Workers';
+/** Every browser calls itself Mozilla, and no other runtime does. */
+const isBrowser = (): boolean => userAgent().startsWith('Mozilla/');
 
 // WebCrypto's types ask for a view that is not on shared memory; none of ours is.
 const owned = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Array<ArrayBuffer>;
@@ -53,13 +56,15 @@ async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
 }
 
 /**
- * Copies a result of WebCrypto and frees its memory, of which the garbage collector would keep too
- * much.
+ * Copies a result of WebCrypto, and frees its memory where the garbage collector would keep too
+ * much of it.
  */
 function copyInto(out: Uint8Array | undefined, result: ArrayBuffer): Uint8Array {
   if (out === undefined) return new Uint8Array(result);
   out.set(new Uint8Array(result));
-  result.transfer(0);
+  // Chromium holds on to what is transferred, and V8, which collects by what it counts, no longer
+  // counts it.
+  if (!isBrowser()) result.transfer(0);
   return out;
 }
 

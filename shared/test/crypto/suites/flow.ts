@@ -10,6 +10,7 @@ import {
   passwordRecipient,
   identityFromPkcs8,
   recipientFromSpki,
+  webProvider,
   type CryptoProvider,
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
@@ -286,6 +287,27 @@ export function flow(tool: Tool, provider: CryptoProvider): void {
       containers.map((container) => unseal(provider, pieces(container, 9999), parseIdentities(privatePem))),
     );
     for (const [index, plaintext] of plaintexts.entries()) equal(back[index], plaintext, `the ${index}th`);
+  });
+
+  tool.test('results of WebCrypto are freed at once, except in a browser, which would keep them', async () => {
+    const { recipient, privatePem } = await generateKeyPair(provider);
+    const container = await seal(provider, 'sealpin', parseRecipients(recipient), pattern(40_000));
+    const { subtle } = crypto;
+    const { decrypt } = subtle;
+    const results: ArrayBuffer[] = [];
+    subtle.decrypt = async (...o) => {
+      const result = await decrypt.apply(subtle, o);
+      results.push(result);
+      return result;
+    };
+    try {
+      await unseal(provider, pieces(container), parseIdentities(privatePem));
+    } finally {
+      subtle.decrypt = decrypt;
+    }
+    const isBrowser = navigator.userAgent.startsWith('Mozilla/');
+    const chunks = results.slice(-3).map(({ byteLength }) => byteLength);
+    if (provider === webProvider) equal(chunks, isBrowser ? [16_384, 16_384, 7_232] : [0, 0, 0]);
   });
 
   tool.test('a stream that is locked, and one that gives no bytes, are a TypeError', async () => {
