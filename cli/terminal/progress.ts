@@ -15,7 +15,10 @@ export interface Progress {
 const nothing = (): void => undefined;
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
 
+/** The shortest time from one drawing to the next. */
 const intervalMs = 100;
+/** The longest one, so that a line that stalls counts all that came, and no longer looks fast. */
+const stalledMs = 1000;
 
 /** A time for people: `1:05` (minutes and seconds), `2:00:01`. */
 export function timeText(seconds: number): string {
@@ -62,7 +65,7 @@ export function progressLine(o: {
 }
 
 /**
- * A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done
+ * A bar on a terminal, drawn ten times a second at most and once at least. `from`: how many of the `bytes` are done
  * already; `amount` as for its line.
  */
 export function progressBar(o: {
@@ -97,6 +100,7 @@ export function progressBar(o: {
     shown = false;
   };
   draw();
+  const redrawing = setInterval(() => shown && draw(), stalledMs).unref();
   return {
     add(more) {
       bytes += more;
@@ -105,6 +109,7 @@ export function progressBar(o: {
     hide,
     done() {
       isDone = true;
+      clearInterval(redrawing);
       hide();
     },
   };

@@ -1,5 +1,5 @@
 import { Writable } from 'node:stream';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { createOutput, visible, write } from '../../terminal/output.ts';
 import { progressLine, timeText } from '../../terminal/progress.ts';
@@ -170,6 +170,29 @@ describe('progress', () => {
     bar.done();
     bar.add(1);
     expect(stderr.text.endsWith('a note\n')).toBe(true);
+  });
+
+  test('counts what came last, and gets slower, where no more comes', () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { stderr, out } = collect({ tty: true });
+    const bar = out.progress('storing', 100);
+    bar.add(50);
+    const last = (): string | undefined => stderr.text.split('\r').at(-1);
+    expect(last()).toContain('0 B of 100 B');
+    vi.advanceTimersByTime(1000);
+    expect(last()).toContain('50 B of 100 B  50 B/s  0:01 left');
+    vi.advanceTimersByTime(9000);
+    expect(last()).toContain('50 B of 100 B  5 B/s  0:10 left');
+    out.note('a note');
+    vi.advanceTimersByTime(9000);
+    expect(stderr.text.endsWith('a note\n')).toBe(true);
+    bar.add(1);
+    bar.done();
+    const drawn = stderr.text;
+    vi.advanceTimersByTime(9000);
+    expect(stderr.text).toBe(drawn);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   test('a new bar takes the place of the old one', () => {
