@@ -65,8 +65,8 @@ export function progressLine(o: {
 }
 
 /**
- * A bar on a terminal, drawn ten times a second at most and once at least. `from`: how many of the `bytes` are done
- * already; `amount` as for its line.
+ * A bar on a terminal, drawn ten times a second at most and once at least. `from`: how many of the
+ * `bytes` are done already; `amount` as for its line.
  */
 export function progressBar(o: {
   stderr: OutputStream;
