@@ -3,6 +3,7 @@ import { streamOf, utf8 } from '../shared/crypto/bytes.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { pulled } from '../shared/streams/pulled.ts';
 import { chunksOf, readAll } from '../shared/streams/read-all.ts';
+import { interruptible } from '../shared/streams/timing.ts';
 
 /**
  * Bytes to read. A string is UTF-8; a stream and the body of a response are consumed. Nothing that
@@ -87,10 +88,9 @@ export function abortable(
 ): ReadableStream<Uint8Array> {
   if (signal === undefined) return stream;
   const reader = stream.getReader();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  aborted.catch(() => undefined);
+  const { wait, interrupt } = interruptible();
   const stop = (): void => {
-    reject(signal.reason);
+    interrupt(signal.reason);
     reader.cancel(signal.reason).catch(() => undefined);
   };
   if (signal.aborted) stop();
@@ -98,7 +98,7 @@ export function abortable(
   const forget = (): void => signal.removeEventListener('abort', stop);
   return pulled({
     async next() {
-      const { value } = await Promise.race([aborted, reader.read()]);
+      const { value } = await wait(reader.read());
       if (value === undefined) forget();
       return value;
     },

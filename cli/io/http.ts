@@ -4,7 +4,6 @@
  * slow fails. Only a read that a peer closes without an answer is sent again, once.
  */
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { within } from '../../shared/streams/timing.ts';
@@ -152,15 +151,25 @@ async function sendBody(
 ): Promise<boolean> {
   const beforeStall = stallTimer(timeouts);
   let isSettled = false;
-  void settled.then(() => (isSettled = true));
+  let wake = (): void => undefined;
+  void settled.then(() => {
+    isSettled = true;
+    wake();
+  });
+  // `Promise.race` with `settled` would keep something of each of its waits.
+  const room = (): Promise<void> =>
+    new Promise((resolve) => {
+      wake = resolve;
+      request.once('drain', resolve);
+    });
   for (;;) {
     const { done, value } = await body.next();
     if (isSettled) return false;
     if (done === true) return true;
     const { length } = value;
     // After a failure the system may still be reading it, so its memory is not released.
-    const room = request.write(value, (failed) => failed ?? release(value));
-    if (!room) await beforeStall(Promise.race([once(request, 'drain'), settled]), length);
+    const isRoom = request.write(value, (failed) => failed ?? release(value));
+    if (!isRoom) await beforeStall(room(), length);
     peer.sentBytes += length;
   }
 }

@@ -4,7 +4,7 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ipfs/index.ts';
-import { settlesWithin } from '../../shared/streams/timing.ts';
+import { interruptible, settlesWithin } from '../../shared/streams/timing.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import type { ArrivingBody } from './checked-body.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
@@ -75,7 +75,7 @@ class Receiver {
   #isQuick = false;
   #saving: Promise<void> = Promise.resolve();
   #current: Save | undefined;
-  readonly #failed = Promise.withResolvers<never>();
+  readonly #reads = interruptible();
 
   constructor(options: ReceiveOptions) {
     this.#options = options;
@@ -83,7 +83,6 @@ class Receiver {
     this.#offset = options.offset;
     this.#savedOffset = options.offset;
     this.#leaves = options.leaves;
-    this.#failed.promise.catch(() => undefined);
   }
 
   async run(): Promise<number> {
@@ -195,7 +194,7 @@ class Receiver {
     this.#current = own;
     this.#saving = save(part, take, false);
     // It may fail while the upload waits for bytes, which then nobody wants.
-    this.#saving.catch((error: unknown) => this.#failed.reject(error));
+    this.#saving.catch(this.#reads.interrupt);
   }
 
   /**
@@ -226,7 +225,7 @@ class Receiver {
     permit.release();
     while (Number.isFinite(this.#dueAt()) && !(await settlesWithin(reading, this.#dueAt() - now())))
       await this.#saveSoon();
-    const got = await Promise.race([reading, this.#failed.promise]);
+    const got = await this.#reads.wait(reading);
     return { ...got, permit: await permits.acquire() };
   }
 

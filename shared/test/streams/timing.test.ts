@@ -1,6 +1,6 @@
 /** Waits end when they should, and leave no timer and no listener behind. */
 import { expect, test } from 'vitest';
-import { settlesWithin, sleep, timeLimit, within } from '../../streams/timing.ts';
+import { interruptible, settlesWithin, sleep, timeLimit, within } from '../../streams/timing.ts';
 
 const never = new Promise<never>(() => undefined);
 const long = 60_000;
@@ -55,4 +55,15 @@ test('a limit aborts with its error, unless it is cleared', async () => {
   await sleep(20);
   expect(limits[0].signal.reason).toEqual(new Error('over'));
   expect(limits[1].signal.aborted).toBe(false);
+});
+
+test('an interruption ends the wait that runs and those after it, and changes none before', async () => {
+  const { wait, interrupt } = interruptible();
+  expect(await wait(Promise.resolve('done'))).toBe('done');
+  await expect(wait(Promise.reject(new Error('broken')))).rejects.toThrow('broken');
+  const running = wait(never);
+  interrupt(new Error('stopped'));
+  interrupt(new Error('once more'));
+  await expect(running).rejects.toThrow('stopped');
+  await expect(wait(Promise.resolve('done'))).rejects.toThrow('stopped');
 });
