@@ -129,14 +129,7 @@ async function* receiving(name: string, browser: RunningBrowser, o: Fixture): As
     );
   const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
   yield figure(`${name}: receive ${receivedMiB} MiB`, speeds, { atLeast: 0.5 });
-  const growth = { page: summarize(grown.page), bare: summarize(grown.bare) };
-  yield {
-    figure: `${name}: memory for that, the most of ${rounds}`,
-    unit: 'MiB',
-    value: growth.page.high,
-    peer: { name: 'a bare fetch', value: growth.bare.high },
-    target: { value: { atMost: name === 'Firefox' ? 700 : 500 } },
-  };
+  yield memory(name, grown);
 }
 
 async function* sending(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
@@ -156,22 +149,35 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
       await tab.close();
     }
   };
-  const speeds = await interleave(
-    {
-      page: () => choose('#choose', `document.getElementById('compose-button').click(); ${waitFor('sent')}`),
-      bare: () =>
-        choose(
-          '#bare',
-          `const headers = { Authorization: 'Bearer ${o.apiKey}' };
-          const body = document.getElementById('bare').files[0];
-          const response = await fetch('/v1/storage/plain', { method: 'POST', headers, body });
-          if (!response.ok) throw new Error(await response.text());`,
-        ),
-    },
-    rounds,
-    { warmUp: false },
-  );
+  const grown = { page: [] as number[], bare: [] as number[] };
+  const page = (): Promise<number> =>
+    watching(browser.pid, grown.page, () =>
+      choose('#choose', `document.getElementById('compose-button').click(); ${waitFor('sent')}`),
+    );
+  const bare = (): Promise<number> =>
+    watching(browser.pid, grown.bare, () =>
+      choose(
+        '#bare',
+        `const headers = { Authorization: 'Bearer ${o.apiKey}' };
+        const body = document.getElementById('bare').files[0];
+        const response = await fetch('/v1/storage/plain', { method: 'POST', headers, body });
+        if (!response.ok) throw new Error(await response.text());`,
+      ),
+    );
+  const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
   yield figure(`${name}: send ${sentMiB} MiB`, speeds, { atLeast: 0.6 });
+  yield memory(name, grown);
+}
+
+/** By how many MiB the browser grew for the figure before. */
+function memory(name: string, { page, bare }: Record<'page' | 'bare', number[]>): Figure {
+  return {
+    figure: `${name}: memory for that, the most of ${rounds}`,
+    unit: 'MiB',
+    value: summarize(page).high,
+    peer: { name: 'a bare fetch', value: summarize(bare).high },
+    target: { value: { atMost: name === 'Firefox' ? 700 : 500 } },
+  };
 }
 
 /** From the click at the link to a file of 4 KiB, opened and saved; and to the page that asks. */
