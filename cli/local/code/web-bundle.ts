@@ -224,45 +224,46 @@ export function compact(html: string): string {
 }
 
 /**
+ * Builds a file from a text that is made of its own.
+ * @param filter recognizes its path
+ */
+function rewriting(name: string, filter: RegExp, rewrite: (source: string) => string): Plugin {
+  return {
+    name,
+    setup: ({ onLoad }) =>
+      onLoad({ filter }, async ({ path }) => ({
+        contents: rewrite(await readFile(path, 'utf8')),
+        loader: path.endsWith('.ts') ? 'ts' : 'js',
+      })),
+  };
+}
+
+/**
  * Pages that receive read UnixFS and write none, which esbuild cannot see: one function of
  * ipfs-unixfs does both. Its writer brings every base of multiformats along, 6 KB compressed in
  * all.
  */
-const withoutWriter: Plugin = {
-  name: 'without protobuf writer',
-  setup({ onLoad }) {
-    const contents = "export function createWriter() { throw new TypeError('this page writes no protobuf'); }";
-    onLoad({ filter: /protons-runtime\/dist\/src\/utils\/writer\.js$/ }, () => ({ contents }));
-  },
-};
+const withoutWriter = rewriting(
+  'without protobuf writer',
+  /protons-runtime\/dist\/src\/utils\/writer\.js$/,
+  () => "export function createWriter() { throw new TypeError('this page writes no protobuf'); }",
+);
 
 /**
  * Leaves out the functions that read a message of UnixFS member by member, which nothing calls, and
  * esbuild cannot see that either.
  */
-const withoutMembers: Plugin = {
-  name: 'without members of messages',
-  setup({ onLoad }) {
-    onLoad({ filter: /ipfs-unixfs\/dist\/src\/unixfs\.js$/ }, async ({ path }) => {
-      const source = await readFile(path, 'utf8');
-      return { contents: source.replace(/, function\* \(reader[^]*?\n {12}\}\);/g, ');') };
-    });
-  },
-};
+const withoutMembers = rewriting('without members of messages', /ipfs-unixfs\/dist\/src\/unixfs\.js$/, (source) =>
+  source.replace(/, function\* \(reader[^]*?\n {12}\}\);/g, ');'),
+);
 
 /**
  * Leaves out the Edwards curve, by which X25519 makes public keys in a third of the time: a page
  * makes one for each file at most, and the curve is 2 KB compressed.
  */
-const withoutEdwards: Plugin = {
-  name: 'without the Edwards curve',
-  setup({ onLoad }) {
-    onLoad({ filter: /@noble\/curves\/ed25519\.js$/ }, async ({ path }) => {
-      const source = await readFile(path, 'utf8');
-      return { contents: source.replace(/^ {8}scalarMultBase: \(k\) => \{$[^]*?^ {8}\},$/m, '') };
-    });
-  },
-};
+const withoutEdwards = rewriting('without the Edwards curve', /@noble\/curves\/ed25519\.js$/, (source) =>
+  source.replace(/^ {8}scalarMultBase: \(k\) => \{$[^]*?^ {8}\},$/m, ''),
+);
 
 /** Puts what loads the curves in their place. @param path of that module */
 function replaceCurves(path: string): Plugin {
@@ -274,53 +275,33 @@ function replaceCurves(path: string): Plugin {
  * effects is annotated where they are declared, which esbuild takes into account in that one file
  * only, so their calls are annotated here.
  */
-const withoutUnusedShapes: Plugin = {
-  name: 'without unused shapes',
-  setup({ onLoad }) {
-    onLoad({ filter: /[\\/]shared[\\/]api[\\/][a-z-]+\.ts$/ }, async ({ path }) => {
-      const source = await readFile(path, 'utf8');
-      return { contents: source.replace(/\bv\.\w+\(/g, '/* @__PURE__ */ $&'), loader: 'ts' };
-    });
-  },
-};
+const withoutUnusedShapes = rewriting('without unused shapes', /[\\/]shared[\\/]api[\\/][a-z-]+\.ts$/, (source) =>
+  source.replace(/\bv\.\w+\(/g, '/* @__PURE__ */ $&'),
+);
 
 /**
  * Leaves of each error its code alone: what it is called and what a client can do about it, pages
  * say in the words of their catalogues, and the rest is for those who respond or exit.
  */
-const codesAlone: Plugin = {
-  name: 'codes alone',
-  setup({ onLoad }) {
-    onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
-      const source = await readFile(path, 'utf8');
-      const contents = source
-        .replace(/^(const hints\b.*)\{$[^]*?^\};$/m, '$1{};')
-        .replace(/\bstatus: \d+,[^]*?title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
-      return { contents, loader: 'ts' };
-    });
-  },
-};
+const codesAlone = rewriting('codes alone', /[\\/]shared[\\/]error-codes\.ts$/, (source) =>
+  source
+    .replace(/^(const hints\b.*)\{$[^]*?^\};$/m, '$1{};')
+    .replace(/\bstatus: \d+,[^]*?title: '(?:[^'\\\n]|\\.)*'/g, "title: ''"),
+);
 
 /** Leaves out the words of other pages. */
 function withoutUnusedWords(isUsed: IsUsed): Plugin {
-  return {
-    name: 'without unused words',
-    setup({ onLoad }) {
-      onLoad({ filter: /[\\/]words[\\/][a-z]{2}\.ts$/ }, async ({ path }) => {
-        const source = await readFile(path, 'utf8');
-        const contents = source
-          .replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
-            always.has(word) || isUsed(word) ? entry : '',
-          )
-          .replace(/^ {2}errors: \{$[^]*?^ {2}\},$/m, (errors) =>
-            errors.replace(/^ {4}(\w+):[^]*?,\n(?= {4}\w| {2}\})/gm, (entry, word: string) =>
-              isUsed(word, { isError: true }) ? entry : '',
-            ),
-          );
-        return { contents, loader: 'ts' };
-      });
-    },
-  };
+  return rewriting('without unused words', /[\\/]words[\\/][a-z]{2}\.ts$/, (source) =>
+    source
+      .replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
+        always.has(word) || isUsed(word) ? entry : '',
+      )
+      .replace(/^ {2}errors: \{$[^]*?^ {2}\},$/m, (errors) =>
+        errors.replace(/^ {4}(\w+):[^]*?,\n(?= {4}\w| {2}\})/gm, (entry, word: string) =>
+          isUsed(word, { isError: true }) ? entry : '',
+        ),
+      ),
+  );
 }
 
 /** Members of a catalogue that are no words. */
