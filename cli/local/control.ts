@@ -2,6 +2,7 @@
  * Channel by which `stop`, `status` and `rebuild` talk to the service: HTTP on a socket of its
  * owner alone.
  */
+import { once } from 'node:events';
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
@@ -139,17 +140,11 @@ export async function listenForControl(path: string, controls: Controls): Promis
         },
       );
   });
-  await withSocketPath(
-    path,
-    (short) =>
-      new Promise<void>((resolve, reject) => {
-        server.once('error', reject);
-        server.listen(short, () => {
-          chmodSync(short, 0o600);
-          resolve();
-        });
-      }),
-  );
+  await withSocketPath(path, async (short) => {
+    await once(server.listen(short), 'listening');
+    server.on('error', () => undefined); // of single connections, whose clients see it
+    chmodSync(short, 0o600);
+  });
   return {
     close: async () => {
       const closed = new Promise((resolve) => server.close(resolve));

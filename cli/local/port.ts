@@ -1,5 +1,6 @@
 /** Finds a port to listen on. */
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
@@ -8,19 +9,23 @@ import { errnoOf } from '../errno.ts';
 export async function freePort(wanted: number): Promise<number> {
   const server = createServer();
   try {
-    return await new Promise<number>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(wanted, '127.0.0.1', () => {
-        resolve((server.address() as { port: number }).port);
-      });
-    });
-  } catch (error) {
-    const code = errnoOf(error);
-    if (code === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${wanted} is in use by another program`);
-    if (code === 'EACCES') throw new SealpinError('port_in_use', `port ${wanted} may not be used by this user`);
-    throw error;
+    return await listenOn(server, wanted);
   } finally {
     server.close();
+  }
+}
+
+/** Has a server listen. @returns the port @throws port_in_use */
+export async function listenOn(server: Server, wanted: number, host = '127.0.0.1'): Promise<number> {
+  try {
+    await once(server.listen(wanted, host), 'listening');
+    server.on('error', () => undefined); // of single connections, whose clients see it
+    return (server.address() as AddressInfo).port;
+  } catch (cause) {
+    const code = errnoOf(cause);
+    if (code !== 'EADDRINUSE' && code !== 'EACCES') throw cause;
+    const why = code === 'EACCES' ? 'may not be used by this user' : 'is in use by another program';
+    throw new SealpinError('port_in_use', `port ${wanted} ${why}`, { cause });
   }
 }
 

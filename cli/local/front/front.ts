@@ -11,6 +11,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { problemType, toProblem } from '../../../shared/problem-object.ts';
 import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
+import { listenOn } from '../port.ts';
 import { forwardedHeaders, type Refused } from './forwarded-headers.ts';
 import type { Direct } from './handover.ts';
 import { plainAddress, type Proxies } from './proxies.ts';
@@ -55,10 +56,7 @@ export async function startFront(options: FrontOptions): Promise<{ close(): Prom
   };
   const listen = async (host: string): Promise<void> => {
     const server = serverOf(options, connections, running);
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(options.port, host, resolve);
-    });
+    await listenOn(server, options.port, host);
     servers.push(server);
   };
   // Machines without IPv6, or without IPv4, have the other one.
@@ -72,8 +70,7 @@ export async function startFront(options: FrontOptions): Promise<{ close(): Prom
     if (servers.length === 0) await listen('0.0.0.0');
   } catch (error) {
     await close();
-    if (!['EADDRINUSE', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;
-    throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`, { cause: error });
+    throw error;
   }
   return { close };
 }

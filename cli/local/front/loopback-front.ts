@@ -7,9 +7,8 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createSocketServer, type Socket } from 'node:net';
-import { SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
+import { listenOn } from '../port.ts';
 import { endToEnd } from './forwarded-headers.ts';
 import { isHandedHead, type Direct } from './handover.ts';
 import { connected, connectionsTo, relay } from './relay.ts';
@@ -50,12 +49,7 @@ export async function startLoopback({ port, path, direct, log }: LoopbackOptions
       () => socket.destroy(),
     );
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, '127.0.0.1', resolve);
-  }).catch((error: unknown) => {
-    if (!['EADDRINUSE', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;
-    throw new SealpinError('port_in_use', `port ${port} is in use by another program`, { cause: error });
-  });
+  await listenOn(server, port);
   return {
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));

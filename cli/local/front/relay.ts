@@ -1,4 +1,5 @@
 /** One request to the runtime and back, with neither body ever held in memory. */
+import { once } from 'node:events';
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
@@ -45,16 +46,9 @@ class Upstream extends Socket {
 export async function connected(path: string | number): Promise<Socket> {
   for (const end = performance.now() + absentMs; ; await sleep(20)) {
     try {
-      return await new Promise((resolve, reject) => {
-        const socket = new Upstream();
-        socket.once('error', reject);
-        socket.once('connect', () => {
-          socket.off('error', reject);
-          resolve(socket);
-        });
-        if (typeof path === 'string') socket.connect(path);
-        else socket.connect(path, '127.0.0.1');
-      });
+      const socket = new Upstream();
+      await once(typeof path === 'string' ? socket.connect(path) : socket.connect(path, '127.0.0.1'), 'connect');
+      return socket;
     } catch (error) {
       const isAbsent = ['ENOENT', 'ECONNREFUSED', 'EAGAIN'].includes(errnoOf(error) ?? '');
       if (!isAbsent || performance.now() > end) throw error;

@@ -1,12 +1,10 @@
 /** The HTTP server of the embedded node: access control, dispatch of commands, and their errors. */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
+import { listenOn } from '../port.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
 import {
@@ -109,8 +107,7 @@ export async function startNode({
   server.on('clientError', (_, socket) => socket.destroy());
 
   try {
-    await listen(server, port);
-    ownPort = String((server.address() as AddressInfo).port);
+    ownPort = String(await listenOn(server, port));
     await store.collect();
   } catch (cause) {
     server.close();
@@ -162,17 +159,6 @@ async function handle(
   const command = url.pathname.startsWith('/api/v0/') ? table.get(url.pathname.slice('/api/v0/'.length)) : undefined;
   if (!command) return text(response, 404, '404 page not found');
   await command({ request, response, query: url.searchParams });
-}
-
-async function listen(server: Server, port: number): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(port, '127.0.0.1', resolve);
-    });
-  } catch (cause) {
-    if (errnoOf(cause) === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${port} is in use`, { cause });
-    throw cause;
-  }
 }
 
 const digest = (value: string): Buffer => createHash('sha256').update(value).digest();
