@@ -63,19 +63,6 @@ export type Controls = {
 /** The name of a question. */
 export type Control = keyof Controls;
 
-const names: readonly (string | undefined)[] = [
-  'address',
-  'status',
-  'rebuild',
-  'verify',
-  'snapshot',
-  'stop',
-] satisfies Control[];
-
-function isControl(name: string | undefined): name is Control {
-  return names.includes(name);
-}
-
 /**
  * Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux,
  * with a NUL.
@@ -120,16 +107,16 @@ export async function listenForControl(path: string, controls: Controls): Promis
   await rm(path, { force: true });
   // A snapshot is held for as long as its connection.
   const server: Server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
-    const name = request.url?.slice(1);
+    const name = request.url?.slice(1) ?? '';
     const respond = (status: number, body: unknown) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    if (request.method !== 'POST' || !isControl(name)) {
+    if (request.method !== 'POST' || !Object.hasOwn(controls, name)) {
       respond(404, { code: 'not_found', detail: 'no such control' });
       return;
     }
     const closed = new AbortController();
     request.socket.once('close', () => closed.abort());
-    const call: (question: never, closed: AbortSignal) => Promise<unknown> = controls[name];
+    const call: (question: never, closed: AbortSignal) => Promise<unknown> = controls[name as Control];
     textOf(request)
       .then((question) => call.call(controls, (question === '' ? {} : JSON.parse(question)) as never, closed.signal))
       .then(
@@ -160,6 +147,19 @@ export async function listenForControl(path: string, controls: Controls): Promis
  * runtime.
  */
 const answerMs = 15_000;
+
+/**
+ * The status of the service that listens at `path`; undefined where there is none, or it says
+ * nothing.
+ */
+export async function statusAt(path: string, timeoutMs: number): Promise<Status | undefined> {
+  try {
+    return await control(path, 'status', { timeoutMs });
+  } catch (error) {
+    if (isSealpinError(error, 'not_running', 'service_unreachable')) return undefined;
+    throw error;
+  }
+}
 
 /**
  * Asks the service that listens at `path`.

@@ -4,9 +4,9 @@ import { isSea } from 'node:sea';
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
-import { control, type Homes, type Status } from './control.ts';
+import { statusAt, type Homes } from './control.ts';
 import { freeBytes, noRoomToStart } from './node/reserve.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
@@ -76,7 +76,7 @@ export async function startDetached(
       child.kill('SIGTERM');
       throw signal.reason;
     }
-    const ready = await status(paths.control, answerMs);
+    const ready = await statusAt(paths.control, answerMs);
     if (ready !== undefined && ready.pid === child.pid) {
       child.unref();
       const { account } = await loadSecrets(dataDir);
@@ -97,19 +97,6 @@ export async function startDetached(
   throw new SealpinError('internal', `the service does nothing for ${idleMs / 1000} s, and takes no requests`, {
     hint: `see ${paths.log}`,
   });
-}
-
-/**
- * The status of the service that listens at `path`; undefined when there is none yet, or it says
- * nothing.
- */
-async function status(path: string, timeoutMs: number): Promise<Status | undefined> {
-  try {
-    return await control(path, 'status', { timeoutMs });
-  } catch (error) {
-    if (isSealpinError(error, 'not_running', 'service_unreachable')) return undefined;
-    throw error;
-  }
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { control } from './control.ts';
+import { statusAt } from './control.ts';
 import type { lock } from '../io/lock.ts';
 import { isRunning } from './process.ts';
 import { loadRun, localPaths, type Run } from './state.ts';
@@ -15,13 +15,7 @@ const otherMs = 60_000;
 const answerMs = 5_000;
 
 async function answers(dataDir: string): Promise<boolean> {
-  try {
-    await control(localPaths(dataDir).control, 'status', { timeoutMs: answerMs });
-    return true;
-  } catch (error) {
-    if (isSealpinError(error, 'not_running', 'service_unreachable')) return false;
-    throw error;
-  }
+  return (await statusAt(localPaths(dataDir).control, answerMs)) !== undefined;
 }
 
 /**
