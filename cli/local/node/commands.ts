@@ -63,8 +63,9 @@ async function cat(store: Store, { query, response }: RpcCall): Promise<void> {
   const bytes = fileBytes(wanted, find(store, wanted));
   const start = Math.min(count(query, 'offset') ?? 0, bytes);
   const length = Math.min(count(query, 'length') ?? bytes, bytes - start);
-  const pieces = content(runs(wanted, { start, end: start + length, find: (one) => find(store, one) }), (location) =>
-    openFile(store, location),
+  const pieces = content(
+    runs(wanted, { from: start, to: start + length - 1, find: (one) => find(store, one) }),
+    (location) => openFile(store, location),
   );
   // What fails before the first byte is an error that the client can read.
   const first = await pieces.next();

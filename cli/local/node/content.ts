@@ -17,56 +17,75 @@ const runBytes = 1_048_576;
 const readAt = promisify(read);
 
 /** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
-export const maxTreeDepth = 8;
+const maxTreeDepth = 8;
 
 /** Bytes of the file below a block. @throws invalid_cid when it is a node that is not of a file */
 export function fileBytes(cid: string, block: BlockLocation): number {
   return block.node === null ? block.bytes : total(decodeNode(block.node, cid));
 }
 
+/** A block of a file, and which byte of the file is its first one. */
+type Placed = { readonly cid: string; readonly location: BlockLocation; readonly start: number };
+
+/** Bytes of a file, from the first to the last one. `find` throws for a missing block. */
+export type ByteRange = { readonly from: number; readonly to: number; find(cid: string): BlockLocation };
+
 /**
- * Yields where bytes `start` to `end` (exclusive) lie, a read each.
- * @param find throws for a missing block
+ * Yields the blocks that bytes of a file lie in, each as often as the file has it, parents first.
+ * @throws RpcError for a file that contradicts itself, and what `find` throws
  */
-export function* runs(
-  cid: string,
-  { start, end, find }: { start: number; end: number; find(cid: string): BlockLocation },
-): Generator<LeafRun> {
+export function* fileBlocks(cid: string, { from, to, find }: ByteRange): Generator<Placed> {
+  yield* below(cid, 0, undefined, 0);
+
+  function* below(at: string, position: number, expected: number | undefined, depth: number): Generator<Placed> {
+    const location = find(at);
+    if (expected !== undefined && fileBytes(cid, location) !== expected) throw contradiction(cid);
+    yield { cid: at, location, start: position };
+    if (location.node === null) return;
+    if (depth > maxTreeDepth) throw contradiction(cid);
+    let start = position;
+    for (const { cid: child, fileBytes: bytes } of decodeNode(location.node, cid)) {
+      if (start <= to && start + bytes > from) yield* below(child.text, start, bytes, depth + 1);
+      start += bytes;
+    }
+  }
+}
+
+/** Yields the runs of whole leaves. */
+export function* leavesOf(blocks: Iterable<Placed>): Generator<LeafRun> {
+  for (const { location } of blocks)
+    if (location.node === null && location.bytes > 0)
+      yield { location, offset: location.offset, bytes: location.bytes };
+}
+
+/** Yields where bytes of a file lie, a read each. Fails as `fileBlocks`. */
+export function* runs(cid: string, range: ByteRange): Generator<LeafRun> {
+  function* wanted(): Generator<LeafRun> {
+    for (const { location, start } of fileBlocks(cid, range)) {
+      const first = Math.max(range.from - start, 0);
+      const end = Math.min(range.to + 1 - start, location.bytes);
+      if (location.node === null && first < end)
+        yield { location, offset: location.offset + first, bytes: end - first };
+    }
+  }
+  for (const { location, offset, bytes } of joined(wanted(), runBytes))
+    for (let done = 0; done < bytes; done += runBytes)
+      yield { location, offset: offset + done, bytes: Math.min(runBytes, bytes - done) };
+}
+
+/** Joins runs that follow each other in a file, up to so many bytes. */
+export function* joined(all: Iterable<LeafRun>, most = Infinity): Generator<LeafRun> {
   let open: LeafRun | undefined;
-  for (const run of leaves(cid, 0, undefined, 0)) {
-    // Leaves that follow each other in a file are read together.
-    if (
-      open &&
-      open.location.file === run.location.file &&
-      open.offset + open.bytes === run.offset &&
-      open.bytes + run.bytes <= runBytes
-    ) {
+  for (const run of all) {
+    const follows = open?.location.file === run.location.file && open.offset + open.bytes === run.offset;
+    if (open !== undefined && follows && open.bytes + run.bytes <= most) {
       open.bytes += run.bytes;
       continue;
     }
-    if (open) yield* pieces(open);
-    open = run;
+    if (open !== undefined) yield open;
+    open = { ...run };
   }
-  if (open) yield* pieces(open);
-
-  function* leaves(at: string, position: number, expected: number | undefined, depth: number): Generator<LeafRun> {
-    const location = find(at);
-    if (location.node === null) {
-      if (expected !== undefined && location.bytes !== expected) throw contradiction(cid);
-      const from = Math.max(start - position, 0);
-      const to = Math.min(end - position, location.bytes);
-      if (from < to) yield { location, offset: location.offset + from, bytes: to - from };
-      return;
-    }
-    const links = decodeNode(location.node, cid);
-    if (depth > maxTreeDepth || (expected !== undefined && total(links) !== expected)) throw contradiction(cid);
-    let next = position;
-    for (const link of links) {
-      const first = next;
-      next += link.fileBytes;
-      if (next > start && first < end) yield* leaves(link.cid.text, first, link.fileBytes, depth + 1);
-    }
-  }
+  if (open !== undefined) yield open;
 }
 
 /**
@@ -114,11 +133,6 @@ export async function* content(
     await ahead?.catch(() => undefined);
     if (current) closeSync(current.fd);
   }
-}
-
-function* pieces({ location, offset, bytes }: LeafRun): Generator<LeafRun> {
-  for (let done = 0; done < bytes; done += runBytes)
-    yield { location, offset: offset + done, bytes: Math.min(runBytes, bytes - done) };
 }
 
 function total(links: readonly Link[]): number {

@@ -1,17 +1,9 @@
 /** The bytes of files, taken and given within this process. */
 import { sniffBytes } from '../../../shared/crypto/index.ts';
-import {
-  carHeader,
-  carSection,
-  continuedPartMs,
-  decodeNode,
-  leafBytes,
-  parseCid,
-  partLeaves,
-} from '../../../shared/ipfs/index.ts';
+import { carHeader, carSection, continuedPartMs, leafBytes, parseCid, partLeaves } from '../../../shared/ipfs/index.ts';
 import { settlesWithin } from '../../../shared/streams/timing.ts';
-import type { BlockLocation, Catalog } from './catalog.ts';
-import { content, contradiction, fileBytes, maxTreeDepth } from './content.ts';
+import type { Catalog } from './catalog.ts';
+import { fileBlocks, content, contradiction, joined, leavesOf } from './content.ts';
 import type { Written } from './indexer.ts';
 import { RpcError } from './rpc.ts';
 import { isCidOf } from './verify.ts';
@@ -219,32 +211,42 @@ class Receiver {
   }
 }
 
-/** A block of a file, and where it is. */
-type Placed = { readonly cid: string; readonly location: BlockLocation; readonly start: number };
+/** The bytes of a file from one to another; without `to` all that follow. */
+type FilePart = { readonly cid: string; readonly from: number; readonly to?: number | undefined };
+
+/**
+ * The blocks that bytes of a file lie in.
+ * @throws RpcError for a block that is missing
+ */
+function placedBlocks({ catalog }: Store, { cid, from, to = Number.MAX_SAFE_INTEGER }: FilePart) {
+  return fileBlocks(cid, { from, to, find: (one) => catalog.find(one) ?? missing(one) });
+}
+
+/** These blocks with their bytes, each valid until the next one is asked for. */
+async function* blocksWithBytes(store: Store, part: FilePart) {
+  const leaves = content(leavesOf(placedBlocks(store, part)), (location) => store.open(location));
+  try {
+    for (const { cid, location, start } of placedBlocks(store, part)) {
+      const { node, bytes } = location;
+      const block = node ?? (bytes > 0 ? ((await leaves.next()).value ?? missing(cid)) : Buffer.alloc(0));
+      yield { cid, block, start, isLeaf: node === null };
+    }
+  } finally {
+    await leaves.return(undefined);
+  }
+}
 
 /**
  * A CAR of a file, or of the blocks that bytes of it lie in; each block as often as the file has
  * it, parents first.
- * @param o.from the first byte @param o.to the last one; undefined: that of the file
  * @returns pieces, each valid until the next one is asked for
  * @throws RpcError for a block that is missing
  */
-export async function* carOfFile(
-  store: Store,
-  { cid, from, to = Number.MAX_SAFE_INTEGER }: { cid: string; from: number; to?: number | undefined },
-): AsyncGenerator<Uint8Array> {
-  const blocks = () => blocksOf(store.catalog, cid, { from, to });
-  const leaves = content(runsOf(blocks()), (location) => store.open(location));
-  try {
-    yield carHeader(parseCid(cid));
-    for (const { cid: each, location } of blocks()) {
-      const { node, bytes } = location;
-      yield carSection(parseCid(each), node?.length ?? bytes);
-      if (node !== null) yield node;
-      else if (bytes > 0) yield (await leaves.next()).value ?? missing(each);
-    }
-  } finally {
-    await leaves.return(undefined);
+export async function* carOfFile(store: Store, part: FilePart): AsyncGenerator<Uint8Array> {
+  yield carHeader(parseCid(part.cid));
+  for await (const { cid, block } of blocksWithBytes(store, part)) {
+    yield carSection(parseCid(cid), block.length);
+    if (block.length > 0) yield block;
   }
 }
 
@@ -257,23 +259,15 @@ export async function* bytesOfFile(
   store: Store,
   { cid, from, to }: { cid: string; from: number; to: number },
 ): AsyncGenerator<Uint8Array> {
-  const blocks = () => blocksOf(store.catalog, cid, { from, to });
-  const leaves = content(runsOf(blocks()), (location) => store.open(location));
   let left = to - from + 1;
-  try {
-    for (const { cid: each, location, start } of blocks()) {
-      const { node, bytes } = location;
-      const block = node ?? (bytes > 0 ? ((await leaves.next()).value ?? missing(each)) : Buffer.alloc(0));
-      if (!isCidOf(each, block)) throw new RpcError(`the block ${each} is damaged`);
-      if (node !== null || bytes === 0) continue;
-      const piece = block.subarray(Math.max(0, from - start), to + 1 - start);
-      left -= piece.length;
-      yield piece;
-    }
-    if (left !== 0) throw contradiction(cid);
-  } finally {
-    await leaves.return(undefined);
+  for await (const { cid: each, block, start, isLeaf } of blocksWithBytes(store, { cid, from, to })) {
+    if (!isCidOf(each, block)) throw new RpcError(`the block ${each} is damaged`);
+    if (!isLeaf || block.length === 0) continue;
+    const piece = block.subarray(Math.max(0, from - start), to + 1 - start);
+    left -= piece.length;
+    yield piece;
   }
+  if (left !== 0) throw contradiction(cid);
 }
 
 /** Bytes of a data file: its name in `data/`, or with `.part` behind it, and where they are. */
@@ -283,42 +277,9 @@ export type FileRun = readonly [file: string, offset: number, bytes: number];
  * Where bytes of a file lie, in order; runs that follow each other are one.
  * @throws RpcError for a block that is missing
  */
-export function placesOfFile(
-  { catalog }: Store,
-  { cid, from, to = Number.MAX_SAFE_INTEGER }: Parameters<typeof carOfFile>[1],
-): FileRun[] {
-  const places: [string, number, number][] = [];
-  for (const { location, offset, bytes } of runsOf(blocksOf(catalog, cid, { from, to }))) {
-    const last = places.at(-1);
-    if (last !== undefined && last[0] === location.file && last[1] + last[2] === offset) last[2] += bytes;
-    else places.push([location.file, offset, bytes]);
-  }
-  return places;
-}
-
-function* runsOf(blocks: Iterable<Placed>) {
-  for (const { location } of blocks)
-    if (location.node === null && location.bytes > 0)
-      yield { location, offset: location.offset, bytes: location.bytes };
-}
-
-function* blocksOf(
-  catalog: Catalog,
-  cid: string,
-  { from, to }: { from: number; to: number },
-  { position, expected, depth }: { position: number; expected?: number; depth: number } = { position: 0, depth: 0 },
-): Generator<Placed> {
-  const location = catalog.find(cid) ?? missing(cid);
-  if (expected !== undefined && fileBytes(cid, location) !== expected) throw contradiction(cid);
-  yield { cid, location, start: position };
-  if (location.node === null) return;
-  if (depth > maxTreeDepth) throw contradiction(cid);
-  let start = position;
-  for (const { cid: child, fileBytes: bytes } of decodeNode(location.node, cid)) {
-    const below = { position: start, expected: bytes, depth: depth + 1 };
-    if (start <= to && start + bytes > from) yield* blocksOf(catalog, child.text, { from, to }, below);
-    start += bytes;
-  }
+export function placesOfFile(store: Store, part: FilePart): FileRun[] {
+  const found = joined(leavesOf(placedBlocks(store, part)));
+  return Array.from(found, ({ location, offset, bytes }) => [location.file, offset, bytes]);
 }
 
 function missing(cid: string): never {

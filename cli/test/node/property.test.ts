@@ -115,7 +115,7 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
 async function readable(store: Store, cid: string, expected: Buffer): Promise<void> {
   const find = (one: string) => present(store.catalog.find(one));
   const read: Uint8Array[] = [];
-  for await (const bytes of content(runs(cid, { start: 0, end: expected.length, find }), (location) =>
+  for await (const bytes of content(runs(cid, { from: 0, to: expected.length - 1, find }), (location) =>
     store.open(location),
   ))
     read.push(Buffer.from(bytes));
