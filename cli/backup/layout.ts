@@ -17,19 +17,10 @@ import { isTemporaryName } from '../io/unfinished.ts';
 import { readJson } from '../io/kept-json.ts';
 
 /** A backup, all paths absolute. `shown`: how the user named it. */
-export type Layout = {
-  readonly shown: string;
-  readonly root: string;
-  readonly about: string;
-  readonly key: string;
-  readonly files: string;
-  readonly blobs: string;
-  /** Record of what was restored from here, by account. */
-  readonly restored: string;
-};
+export type Layout = Readonly<ReturnType<typeof layoutOf>>;
 
 /** The paths in a backup. */
-export function layoutOf(folder: string, { cwd }: Pick<Environment, 'cwd'>): Layout {
+export function layoutOf(folder: string, { cwd }: Pick<Environment, 'cwd'>) {
   const root = resolve(cwd, folder);
   return {
     shown: folder,
@@ -38,6 +29,7 @@ export function layoutOf(folder: string, { cwd }: Pick<Environment, 'cwd'>): Lay
     key: join(root, 'account.key'),
     files: join(root, 'files'),
     blobs: join(root, 'blobs'),
+    /** Record of what was restored from here, by account. */
     restored: join(root, 'restored'),
   };
 }

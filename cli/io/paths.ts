@@ -4,22 +4,8 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
 
-type Paths = {
-  readonly root: string;
-  readonly config: string;
-  readonly privateKey: string;
-  readonly publicKey: string;
-  readonly history: string;
-  readonly oneKeyNoted: string;
-  readonly uploads: string;
-  readonly downloads: string;
-  readonly contacts: string;
-  readonly signers: string;
-  readonly profiles: string;
-};
-
 /** The files in a data directory; its `local/` belongs to the local service. */
-export function pathsIn(dataDir: string): Paths {
+export function pathsIn(dataDir: string) {
   return {
     root: dataDir,
     config: join(dataDir, 'config.json'),

@@ -21,16 +21,10 @@ import { isTemporaryName } from '../../io/unfinished.ts';
 import { readRecord } from '../layout.ts';
 
 /** A backup of a service, all paths absolute. `shown`: how the user named it. */
-export type ServiceFolder = {
-  readonly shown: string;
-  readonly root: string;
-  readonly manifest: string;
-  readonly parts: string;
-  readonly blocks: string;
-};
+export type ServiceFolder = Readonly<ReturnType<typeof serviceFolder>>;
 
 /** The paths in the backup of a service. */
-export function serviceFolder(folder: string, { cwd }: Pick<Environment, 'cwd'>): ServiceFolder {
+export function serviceFolder(folder: string, { cwd }: Pick<Environment, 'cwd'>) {
   const root = resolve(cwd, folder);
   return {
     shown: folder,

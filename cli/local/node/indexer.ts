@@ -6,21 +6,14 @@ import { openRows, type Complete, type Staging } from './rows.ts';
 /** A file whose bytes are those of one UnixFS file. `dagBytes`: all of its blocks together. */
 export type Written = Complete & { bytes: number; dagBytes: number };
 
-/** Computes the CID of a file from its leaves, in order. */
-export interface Indexer {
-  /** Adds the next leaf: `leafBytes`, or fewer at the end. */
-  write(leaf: Uint8Array): Promise<void>;
-  finish(): Promise<Written>;
-  /** Drops the rows that are staged in the catalog. */
-  abort(): void;
-}
+export type Indexer = ReturnType<typeof indexer>;
 
 /**
- * An indexer of one file.
+ * Computes the CID of one file from its leaves, in order.
  * @param file its name on disk
  * @param o.stage stages the rows of a large file in the catalog before the file is complete
  */
-export function indexer(catalog: Staging, file: string, o: { stage: boolean }): Indexer {
+export function indexer(catalog: Staging, file: string, o: { stage: boolean }) {
   const rows = openRows(catalog, file, o);
   let position = 0;
   let nodeBytes = 0;
@@ -36,11 +29,13 @@ export function indexer(catalog: Staging, file: string, o: { stage: boolean }): 
     },
   });
   return {
-    write: (leaf) => builder.write(leaf),
-    async finish() {
+    /** Adds the next leaf: `leafBytes`, or fewer at the end. */
+    write: (leaf: Uint8Array) => builder.write(leaf),
+    async finish(): Promise<Written> {
       const { cid, bytes } = await builder.finish();
       return { cid, bytes, dagBytes: bytes + nodeBytes, file, blocks: rows.finish() };
     },
+    /** Drops the rows that are staged in the catalog. */
     abort: () => rows.abort(),
   };
 }

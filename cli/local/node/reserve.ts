@@ -74,16 +74,8 @@ export function reserveDiskSpace(path: string, note: (text: string) => void): { 
   return { close: () => clearInterval(timer) };
 }
 
-/** Space that is reserved by a file of random bytes. */
-interface Reserve {
-  /** Reserves the space again, if the disk has it. */
-  fill(): void;
-  /** Runs work that frees space; on a full disk the reserve is released for it. */
-  freeing<T>(work: () => T): T;
-}
-
-/** Opens the reserve in the file `path` and fills it. */
-export function openReserve(path: string): Reserve {
+/** Opens the reserve, a file of random bytes at `path`, and fills it. */
+export function openReserve(path: string) {
   function fill(): void {
     try {
       // Random, because some file systems keep no room for zeros.
@@ -97,7 +89,9 @@ export function openReserve(path: string): Reserve {
 
   fill();
   return {
+    /** Reserves the space again, if the disk has it. */
     fill,
+    /** Runs work that frees space; on a full disk the reserve is released for it. */
     freeing<T>(work: () => T): T {
       try {
         return work();

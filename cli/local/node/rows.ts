@@ -10,19 +10,7 @@ import type { BlockRow, Catalog } from './catalog.ts';
  */
 export type Complete = { file: string; cid: string; blocks: BlockRow[] };
 
-export interface Rows {
-  /** Adds a leaf whose bytes are in the file, from `offset` on. */
-  leaf(cid: string, offset: number, bytes: number): void;
-  /**
-   * Adds an interior node.
-   * @throws invalid_cid when it is not dag-pb, or links to a CID of another kind
-   */
-  node(cid: string, block: Uint8Array): void;
-  /** The rows that are not staged. */
-  finish(): BlockRow[];
-  /** Drops the rows that are staged. */
-  abort(): void;
-}
+export type Rows = ReturnType<typeof openRows>;
 
 /** The part of a catalog that keeps rows ahead of their file. */
 export type Staging = Pick<Catalog, 'stage' | 'unstage'>;
@@ -36,7 +24,7 @@ const maxNodeBytes = 4_194_304;
  * @param file its name on disk
  * @param o.stage writes rows to the catalog before the file is complete
  */
-export function openRows(catalog: Staging, file: string, { stage }: { stage: boolean }): Rows {
+export function openRows(catalog: Staging, file: string, { stage }: { stage: boolean }) {
   let rows: BlockRow[] = [];
   let nodeBytes = 0;
   let hasStaged = false;
@@ -52,10 +40,17 @@ export function openRows(catalog: Staging, file: string, { stage }: { stage: boo
   }
 
   return {
-    leaf: (cid, offset, bytes) => add({ cid, offset, bytes, node: null, links: [] }),
-    node: (cid, node) =>
+    /** Adds a leaf whose bytes are in the file, from `offset` on. */
+    leaf: (cid: string, offset: number, bytes: number) => add({ cid, offset, bytes, node: null, links: [] }),
+    /**
+     * Adds an interior node.
+     * @throws invalid_cid when it is not dag-pb, or links to a CID of another kind
+     */
+    node: (cid: string, node: Uint8Array) =>
       add({ cid, offset: 0, bytes: node.length, node, links: [...new Set(linksOf(node).map((link) => link.text))] }),
+    /** The rows that are not staged. */
     finish: () => rows,
+    /** Drops the rows that are staged. */
     abort() {
       if (hasStaged) catalog.unstage(file);
     },

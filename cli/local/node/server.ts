@@ -7,18 +7,10 @@ import { refusal } from '../origin.ts';
 import { listenOn } from '../port.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
-import {
-  bytesOfFile,
-  carOfFile,
-  placesOfFile,
-  receive,
-  receiveParts,
-  type FileRun,
-  type ReceivedFile,
-} from './direct.ts';
+import { bytesOfFile, carOfFile, placesOfFile, receive, receiveParts } from './direct.ts';
 import { fail, text } from './rpc.ts';
 import { openStore, type Store } from './store.ts';
-import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
+import { verifyBlocks } from './verify-blocks.ts';
 
 export type NodeOptions = {
   /** Its own directory; made when missing. */
@@ -37,25 +29,7 @@ export type NodeOptions = {
 };
 
 /** A running node; `url` is its RPC endpoint. */
-export type RunningNode = {
-  url: string;
-  /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
-  receive(pieces: AsyncIterable<Uint8Array>, inPlace?: Parameters<typeof receive>[2]): Promise<ReceivedFile>;
-  /** The same in parts (`Received`). */
-  receiveParts(pieces: AsyncIterable<Uint8Array>, o: Parameters<typeof receiveParts>[2]): Promise<boolean>;
-  carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
-  /** Gives bytes of a file, verified. */
-  bytesOf(file: Parameters<typeof bytesOfFile>[1]): AsyncGenerator<Uint8Array>;
-  /** Places of a file on the disk. */
-  placesOf(file: Parameters<typeof carOfFile>[1]): FileRun[];
-  /** Reads every block that it holds, and compares it with its CID. */
-  verify(position?: string): Promise<VerifiedBlocks>;
-  /**
-   * Copies its index to a new file; what that names stays on the disk until the result is called.
-   */
-  keep(path: string): () => Promise<void>;
-  close(): Promise<void>;
-};
+export type RunningNode = Awaited<ReturnType<typeof startNode>>;
 
 /** Interval of the collection of files that were never pinned. */
 const sweepMs = 60_000;
@@ -75,13 +49,7 @@ const denied =
  * Starts a node in its directory.
  * @throws port_in_use; config_invalid for a damaged or newer index
  */
-export async function startNode({
-  dir,
-  token,
-  port = 0,
-  now = Date.now,
-  note = () => undefined,
-}: NodeOptions): Promise<RunningNode> {
+export async function startNode({ dir, token, port = 0, now = Date.now, note = () => undefined }: NodeOptions) {
   const store = await openStore(dir, now, note);
   const expected = digest(`Bearer ${token}`);
   const table = commands(store, expected);
@@ -120,8 +88,12 @@ export async function startNode({
   return {
     url: `http://127.0.0.1:${ownPort}`,
     ...filesOf(store),
-    verify: (position) => verifyBlocks(store, position),
-    keep: (path) => store.keep(path),
+    /** Reads every block that it holds, and compares it with its CID. */
+    verify: (position?: string) => verifyBlocks(store, position),
+    /**
+     * Copies its index to a new file; what that names stays on the disk until the result is called.
+     */
+    keep: (path: string) => store.keep(path),
     async close() {
       clearInterval(sweep);
       await new Promise<void>((resolve) => {
@@ -134,12 +106,18 @@ export async function startNode({
   };
 }
 
-const filesOf = (store: Store): Pick<RunningNode, 'receive' | 'receiveParts' | 'carOf' | 'bytesOf' | 'placesOf'> => ({
-  receive: (pieces, inPlace) => receive(store, pieces, inPlace),
-  receiveParts: (pieces, o) => receiveParts(store, pieces, o),
-  carOf: (file) => carOfFile(store, file),
-  bytesOf: (file) => bytesOfFile(store, file),
-  placesOf: (file) => placesOfFile(store, file),
+type Pieces = AsyncIterable<Uint8Array>;
+
+const filesOf = (store: Store) => ({
+  /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
+  receive: (pieces: Pieces, inPlace?: Parameters<typeof receive>[2]) => receive(store, pieces, inPlace),
+  /** The same in parts (`Received`). */
+  receiveParts: (pieces: Pieces, o: Parameters<typeof receiveParts>[2]) => receiveParts(store, pieces, o),
+  carOf: (file: Parameters<typeof carOfFile>[1]) => carOfFile(store, file),
+  /** Gives bytes of a file, verified. */
+  bytesOf: (file: Parameters<typeof bytesOfFile>[1]) => bytesOfFile(store, file),
+  /** Places of a file on the disk. */
+  placesOf: (file: Parameters<typeof placesOfFile>[1]) => placesOfFile(store, file),
 });
 
 function drain(request: IncomingMessage): void {
