@@ -1,6 +1,5 @@
 /** Outputs under a temporary name until they are complete. A killed process leaves them behind. */
 import { createHash, randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
 import { open, readdir, statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -61,20 +60,15 @@ export async function checkFreeSpace(directory: string, name: string, bytes: num
 /** Syncs a directory, so that the names in it survive a power loss. */
 export async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return;
-  const directory = await open(path, constants.O_RDONLY);
-  try {
-    await directory.sync();
-  } catch (error) {
+  await syncFile(path, 'r').catch((error: unknown) => {
     // Some network file systems cannot sync a directory.
     if (!['EINVAL', 'ENOTSUP', 'EBADF'].includes(errnoOf(error) ?? '')) throw error;
-  } finally {
-    await directory.close();
-  }
+  });
 }
 
-/** Waits until the content of a file is on the disk. */
-export async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r+');
+/** Waits until the content of a file is on the disk. @param flags 'r' where it is only read */
+export async function syncFile(path: string, flags: 'r' | 'r+' = 'r+'): Promise<void> {
+  const file = await open(path, flags);
   try {
     await file.sync();
   } finally {

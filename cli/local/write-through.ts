@@ -2,18 +2,13 @@
  * Writing through to the disk what workerd and Miniflare leave to the system. SQLite does it for
  * the Durable Objects; what is left are the values in KV, each in a file of its own, and folders.
  */
-import { open, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ifMissing } from '../errno.ts';
+import { syncFile } from '../io/unfinished.ts';
 
 async function sync(path: string): Promise<void> {
-  const file = await ifMissing(open(path), undefined); // KV removes what it has replaced
-  if (file === undefined) return;
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await ifMissing(syncFile(path, 'r'), undefined); // KV removes what it has replaced
 }
 
 /** Makes every folder below one durable, with the names in it, and the one around it. */
