@@ -52,11 +52,19 @@ export async function ifMissing<T, U>(work: Promise<T>, other: U): Promise<T | U
 /** The operations of the system that only look. */
 const looks = ['open', 'read', 'access', 'stat', 'lstat', 'scandir', 'readlink', 'realpath'];
 
-/**
- * SQLite's result code for a database that cannot be written
- * (https://sqlite.org/rescode.html#readonly).
- */
-const SQLITE_READONLY = 8;
+/** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
+export const sqliteCodes = { busy: 5, readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, noDatabase: 26 };
+
+/** The primary result code of an error of SQLite; undefined for any other. */
+export function sqliteCodeOf(thrown: unknown): number | undefined {
+  return thrown instanceof Error && 'errcode' in thrown ? Number(thrown.errcode) & 0xff : undefined;
+}
+
+/** Recognizes an error by which SQLite reports a damaged file. */
+export function isDamage(thrown: unknown): boolean {
+  const code = sqliteCodeOf(thrown);
+  return code === sqliteCodes.corrupt || code === sqliteCodes.noDatabase;
+}
 
 /**
  * A failure of the system that nobody expected, as an error for people; undefined for anything else
@@ -64,7 +72,7 @@ const SQLITE_READONLY = 8;
  */
 export function systemFailure(thrown: unknown): SealpinError | undefined {
   if (!(thrown instanceof Error)) return undefined;
-  if ('errcode' in thrown && (Number(thrown.errcode) & 0xff) === SQLITE_READONLY)
+  if (sqliteCodeOf(thrown) === sqliteCodes.readOnly)
     return new SealpinError('file_unwritable', 'a database in the data directory cannot be written: it is read-only', {
       cause: thrown,
     });

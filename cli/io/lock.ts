@@ -3,12 +3,7 @@
  */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
-
-/**
- * SQLite's result code for a database that another connection has locked
- * (sqlite.org/rescode.html#busy).
- */
-const SQLITE_BUSY = 5;
+import { sqliteCodeOf, sqliteCodes } from '../errno.ts';
 
 /**
  * Locks a folder until it is released or this process ends. The lock is the operating system's
@@ -22,7 +17,7 @@ export function lock(path: string): { release(): void } {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;');
   } catch (error) {
     database.close();
-    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) throw new SealpinError('already_running');
+    if (sqliteCodeOf(error) === sqliteCodes.busy) throw new SealpinError('already_running');
     throw error;
   }
   return { release: () => database.close() };

@@ -1,10 +1,8 @@
 /**
  * Counts of what the objects of a stopped service have at a pinning service, read from their files.
  */
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { ifMissing } from '../errno.ts';
+import { databasesIn, hasTable, withDatabase } from '../io/sqlite.ts';
 import type { StoredCounts } from './control.ts';
 
 /**
@@ -21,20 +19,13 @@ const queries = {
  * @param service its id, as rows have it
  */
 export async function countStoredAt(dir: string, service: string): Promise<StoredCounts> {
-  const names = await ifMissing(readdir(join(dir, 'do'), { recursive: true }), []);
   const counts = { files: 0, deletions: 0 };
-  for (const name of names.filter((each) => each.endsWith('.sqlite'))) {
-    const database = new DatabaseSync(join(dir, 'do', name));
-    try {
+  for (const path of await databasesIn(join(dir, 'do')))
+    withDatabase(path, (database) => {
       for (const field of ['files', 'deletions'] as const) {
         const [table, count] = queries[field];
-        if (database.prepare(`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?`).get(table) === undefined)
-          continue;
-        counts[field] += Number(database.prepare(count).get(service)?.['n'] ?? 0);
+        if (hasTable(database, table)) counts[field] += Number(database.prepare(count).get(service)?.['n'] ?? 0);
       }
-    } finally {
-      database.close();
-    }
-  }
+    });
   return counts;
 }

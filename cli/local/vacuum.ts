@@ -3,42 +3,26 @@
  * `do/<class>/<id>.sqlite`, in WAL mode: pages from before a deletion stay in `….sqlite-wal` until
  * the log is truncated (sqlite.org/wal.html).
  */
-import { readdir, rm, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { rm, stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
-import { ifMissing } from '../errno.ts';
-
-/**
- * Result codes of SQLite: a file in use, a damaged one, and one that is no database
- * (sqlite.org/rescode.html).
- */
-const SQLITE_BUSY = 5;
-const SQLITE_CORRUPT = 11;
-const SQLITE_NOTADB = 26;
+import { isDamage, sqliteCodeOf, sqliteCodes } from '../errno.ts';
+import { databasesIn, hasTable, withDatabase } from '../io/sqlite.ts';
 
 /** Miniflare's own file next to those of the objects. */
 const ownFile = 'metadata.sqlite';
 
-async function databases(dir: string): Promise<string[]> {
-  const names = await ifMissing(readdir(dir, { recursive: true }), []);
-  return names.filter((name) => name.endsWith('.sqlite')).map((name) => join(dir, name));
-}
-
 /** @throws config_invalid when the file is damaged; it is left unchanged */
-function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeoutMs = 0): T {
-  const database = new DatabaseSync(path, { timeout: timeoutMs });
+function withSound<T>(path: string, use: (database: DatabaseSync) => T, timeout = 0): T {
   try {
-    return use(database);
+    return withDatabase(path, use, { timeout });
   } catch (error) {
-    const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
-    if (primary !== SQLITE_CORRUPT && primary !== SQLITE_NOTADB) throw error;
+    if (!isDamage(error)) throw error;
     throw new SealpinError('config_invalid', `${path} is damaged`, {
       hint: 'restore a backup of it; nothing was changed',
       cause: error,
     });
-  } finally {
-    database.close();
   }
 }
 
@@ -49,7 +33,7 @@ function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeo
 const rewriteSql = 'PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; VACUUM';
 
 function rewrite(path: string): void {
-  withDatabase(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
+  withSound(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
 }
 
 /**
@@ -57,7 +41,7 @@ function rewrite(path: string): void {
  * @throws config_invalid
  */
 export async function vacuum(dir: string): Promise<void> {
-  for (const path of await databases(dir)) rewrite(path);
+  for (const path of await databasesIn(dir)) rewrite(path);
 }
 
 /**
@@ -66,7 +50,7 @@ export async function vacuum(dir: string): Promise<void> {
  * @throws config_invalid when one of them is damaged
  */
 export async function vacuumLogged(dir: string): Promise<void> {
-  for (const path of await databases(dir)) {
+  for (const path of await databasesIn(dir)) {
     const log = await stat(`${path}-wal`).catch(() => undefined);
     if (log !== undefined && log.size > 0) rewrite(path);
   }
@@ -87,13 +71,13 @@ const maxLiveBytes = 32 * 2 ** 20;
  */
 export async function vacuumLive(path: string, timeoutMs: number): Promise<boolean> {
   const { size } = await stat(path);
-  return withDatabase(
+  return withSound(
     path,
     (database) => {
       try {
         if (size <= maxLiveBytes) database.exec(rewriteSql);
       } catch (error) {
-        if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return false;
+        if (sqliteCodeOf(error) === sqliteCodes.busy) return false;
         throw error;
       }
       return database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
@@ -109,12 +93,9 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
  * @param table that every other object of the class has
  */
 export async function removeEmpty(dir: string, table: string): Promise<void> {
-  for (const path of await databases(dir)) {
+  for (const path of await databasesIn(dir)) {
     if (basename(path) === ownFile) continue;
-    const isEmpty = withDatabase(
-      path,
-      (database) => database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').all(table).length === 0,
-    );
+    const isEmpty = withSound(path, (database) => !hasTable(database, table));
     if (isEmpty) for (const suffix of ['', '-wal', '-shm']) await rm(path + suffix, { force: true });
   }
 }

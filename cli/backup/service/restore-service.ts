@@ -63,7 +63,7 @@ export async function restoreService(
       context.signal.throwIfAborted();
       await place(join(folder.parts, file.part), join(staging, file.path));
     }
-    holdStrays(join(staging, 'state'));
+    await holdStrays(join(staging, 'state'));
     const blocks = await restoreBlocks(folder, staging, manifest, o.onBytes, context);
     const path = join(staging, 'secrets.json');
     await writeFile(path, secrets, { mode: 0o600, flag: 'wx' });

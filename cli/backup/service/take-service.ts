@@ -3,14 +3,15 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import packageJson from '../../../package.json' with { type: 'json' };
 import type { Recipient } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
-import { ifMissing, writeFailure } from '../../errno.ts';
+import { ifMissing, isDamage, writeFailure } from '../../errno.ts';
 import { holdFolder } from '../../io/held-folder.ts';
+import { hasTable, withDatabase } from '../../io/sqlite.ts';
 import { removeLeftovers, syncDirectory, syncFile, temporaryPath } from '../../io/unfinished.ts';
 import { embeddedId } from '../../local/backends/external-kubo.ts';
 import { isFull } from '../../local/node/reserve.ts';
@@ -218,25 +219,22 @@ async function partOf(
   }
 }
 
-/** SQLite's result codes for a damaged file (sqlite.org/rescode.html). */
-const damageCodes = [11, 26];
-
 function rewrite(o: { path: string; copy: string; logBytes: number; to: string }): void {
   // A service that ends removes the copies: one that is gone must not be taken for an empty one.
   const url = pathToFileURL(o.copy);
   url.searchParams.set('mode', 'rw');
-  const database = new DatabaseSync(url);
   try {
-    database.prepare('VACUUM INTO ?').run(o.to);
-    if (logBytesOf(o.copy) !== o.logBytes) throw snapshotGone();
+    withDatabase(url, (database) => {
+      database.prepare('VACUUM INTO ?').run(o.to);
+      // Its log goes away when it is closed.
+      if (logBytesOf(o.copy) !== o.logBytes) throw snapshotGone();
+    });
   } catch (error) {
-    if (!damageCodes.includes(((error as { errcode?: number }).errcode ?? 0) & 0xff)) throw error;
+    if (!isDamage(error)) throw error;
     throw new SealpinError('config_invalid', `${o.path} of the service is damaged`, {
       hint: 'nothing was changed in the backup: it has the state before',
       cause: error,
     });
-  } finally {
-    database.close();
   }
 }
 
@@ -304,16 +302,11 @@ async function copyAllBlocks(
 /** Counts the files that are at another backend than the embedded node. */
 function foreignIn(files: readonly Part[], { parts }: ServiceFolder): number {
   let count = 0;
-  for (const { part } of files.filter(({ path }) => path.startsWith('state/do/sealpin-Account/'))) {
-    const database = new DatabaseSync(join(parts, part), { readOnly: true });
-    try {
-      if (database.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'file'`).get() === undefined) continue;
-      count += Number(
-        database.prepare('SELECT count(*) AS n FROM file WHERE service <> ?').get(embeddedId)?.['n'] ?? 0,
-      );
-    } finally {
-      database.close();
-    }
-  }
+  const countIn = (database: DatabaseSync): void => {
+    if (!hasTable(database, 'file')) return;
+    count += Number(database.prepare('SELECT count(*) AS n FROM file WHERE service <> ?').get(embeddedId)?.['n'] ?? 0);
+  };
+  for (const { path, part } of files)
+    if (path.startsWith('state/do/sealpin-Account/')) withDatabase(join(parts, part), countIn, { readOnly: true });
   return count;
 }

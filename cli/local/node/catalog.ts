@@ -6,6 +6,8 @@
 import { EventEmitter, once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../../shared/errors.ts';
+import { isDamage, sqliteCodeOf, sqliteCodes } from '../../errno.ts';
+import { withDatabase } from '../../io/sqlite.ts';
 import { filesBelow, Reach } from './reach.ts';
 import { prepareTables } from './schema.ts';
 
@@ -45,31 +47,20 @@ type Collected = { cids: string[]; files: string[] };
 /** `keep_until` of a file that a pin holds: nobody asks again before a pin above it is removed. */
 const held = Number.MAX_SAFE_INTEGER;
 
-/**
- * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html):
- * SQLITE_CORRUPT and SQLITE_NOTADB.
- */
-const damageCodes = [11, 26];
+/** Codes of SQLite that say nothing of what is in a file. */
+const { busy, readOnly, ioError, full, cannotOpen } = sqliteCodes;
+const otherCodes: readonly unknown[] = [busy, readOnly, ioError, full, cannotOpen];
 
-/** Recognizes an error by which SQLite reports a damaged catalog. */
-export function isDamage(thrown: unknown): boolean {
-  return thrown instanceof Error && 'errcode' in thrown && damageCodes.includes(Number(thrown.errcode) & 0xff);
+function isIntact(db: DatabaseSync): boolean {
+  return db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] === 'ok';
 }
-
-/** Codes of SQLite that say nothing of what is in a file: BUSY, READONLY, IOERR, FULL, CANTOPEN. */
-const otherCodes = [5, 8, 10, 13, 14];
 
 /** Checks the whole catalog for damage when an error may come from it. */
 function hasDamage(path: string, thrown: unknown): boolean {
   if (!(thrown instanceof Error) || thrown instanceof SealpinError || 'syscall' in thrown) return false;
-  if ('errcode' in thrown && otherCodes.includes(Number(thrown.errcode) & 0xff)) return false;
+  if (otherCodes.includes(sqliteCodeOf(thrown))) return false;
   try {
-    const db = new DatabaseSync(path, { readOnly: true });
-    try {
-      return db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok';
-    } finally {
-      db.close();
-    }
+    return withDatabase(path, (db) => !isIntact(db), { readOnly: true });
   } catch (cause) {
     return isDamage(cause);
   }
@@ -265,8 +256,8 @@ export class Catalog extends Reach {
    * file
    */
   check(): void {
-    if (!this.#isChecked && this.#db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok')
-      throw Object.assign(new Error('database disk image is malformed'), { errcode: damageCodes[0] });
+    if (!this.#isChecked && !isIntact(this.#db))
+      throw Object.assign(new Error('database disk image is malformed'), { errcode: sqliteCodes.corrupt });
     this.#isChecked = true;
   }
 

@@ -6,7 +6,8 @@
  */
 import { lstat, mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isDamage, type Catalog } from './catalog.ts';
+import { isDamage } from '../../errno.ts';
+import type { Catalog } from './catalog.ts';
 import { carSuffix, isDataFileName, partSuffix } from './data-file-name.ts';
 import { indexCar, indexFlat } from './reindex.ts';
 import { isFull } from './reserve.ts';

@@ -6,19 +6,14 @@ import { randomBytes } from 'node:crypto';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../errno.ts';
+import { errnoOf, sqliteCodeOf, sqliteCodes } from '../../errno.ts';
 
 /** Enough for the catalog's log of the removal of a file of 10 GiB. */
 const reserveBytes = 4 * 1_048_576;
 
-/** Recognizes an error of a full disk, by the system or by SQLite (SQLITE_FULL, 13). */
+/** Recognizes an error of a full disk, by the system or by SQLite. */
 export function isFull(thrown: unknown): boolean {
-  const errno = errnoOf(thrown);
-  return (
-    errno === 'ENOSPC' ||
-    errno === 'EDQUOT' ||
-    (thrown instanceof Error && 'errcode' in thrown && thrown.errcode === 13)
-  );
+  return ['ENOSPC', 'EDQUOT'].includes(errnoOf(thrown) ?? '') || sqliteCodeOf(thrown) === sqliteCodes.full;
 }
 
 /** Bytes that this process may still write to the disk of a path. */

@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
-import { isDamage } from './catalog.ts';
+import { isDamage } from '../../errno.ts';
 import { MultipartError } from './multipart.ts';
 import { isFull } from './reserve.ts';
 

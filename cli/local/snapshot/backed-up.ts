@@ -1,9 +1,8 @@
 /** Marking accounts as backed up, so that the receipts of later deletions say so. */
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { AccountList, BackupPage, parseResponse } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
+import { databasesIn, hasTable, withDatabase } from '../../io/sqlite.ts';
 import type { Workerd } from '../miniflare.ts';
 
 /**
@@ -48,16 +47,10 @@ async function ask({ ask: askWorker, adminToken }: Operated, path: string): Prom
  * marked.
  * @param state folder of KV and the objects
  */
-export function markStopped(state: string): void {
-  const folder = join(state, 'do/sealpin-Account');
-  for (const name of readdirSync(folder).filter((each) => each.endsWith('.sqlite'))) {
-    const database = new DatabaseSync(join(folder, name));
-    try {
-      const columns = database.prepare(`SELECT name FROM pragma_table_info('account')`).all();
-      if (columns.some((column) => column['name'] === 'backed_up'))
+export async function markStopped(state: string): Promise<void> {
+  for (const path of await databasesIn(join(state, 'do/sealpin-Account')))
+    withDatabase(path, (database) => {
+      if (hasTable(database, 'account', 'backed_up'))
         database.exec('UPDATE account SET backed_up = 1 WHERE backed_up = 0');
-    } finally {
-      database.close();
-    }
-  }
+    });
 }

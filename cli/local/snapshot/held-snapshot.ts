@@ -7,7 +7,6 @@
 import { mkdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { errnoOf } from '../../errno.ts';
 import { once } from '../cleanup-stack.ts';
@@ -16,6 +15,7 @@ import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
 import type { Workerd } from '../miniflare.ts';
 import type { RunningNode } from '../node/server.ts';
 import { Agent } from '../../io/node-http.ts';
+import { withDatabase } from '../../io/sqlite.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { localPaths } from '../state.ts';
 import { markRunning, markStopped } from './backed-up.ts';
@@ -114,16 +114,11 @@ async function withStopped<T>(dataDir: string, known: Stamps, use: (snapshot: Sn
   const held = await lockWhenFree(dataDir);
   try {
     await endLeftover(dataDir);
-    markStopped(await stateDirOf(dataDir));
+    await markStopped(await stateDirOf(dataDir));
     mkdirSync(tmp, { recursive: true, mode: 0o700 });
     const dir = await mkdtemp(join(tmp, 'snapshot-'));
     try {
-      const index = new DatabaseSync(join(ipfs, 'node.db'));
-      try {
-        index.prepare('VACUUM INTO ?').run(join(dir, indexCopy));
-      } finally {
-        index.close();
-      }
+      withDatabase(join(ipfs, 'node.db'), (index) => index.prepare('VACUUM INTO ?').run(join(dir, indexCopy)));
       const files = copyState(local, dir, known);
       return await use({ dir, takenAt: new Date().toISOString(), pausedMs: 0, files });
     } finally {

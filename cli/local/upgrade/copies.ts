@@ -74,7 +74,7 @@ export async function prepareState(
   if (found === own) return;
   if ((await savedSecrets(dataDir)) !== undefined && o.backupDays !== 0) {
     const name = await keepCopy(local, found);
-    markStopped(await stateDirOf(dataDir));
+    await markStopped(await stateDirOf(dataDir));
     o.note(
       `the data directory was of ${found === undefined ? 'an earlier version' : `sealpin ${found}`}: its state is ` +
         `kept for ${daysOf(o.backupDays)} days, and its files are not copied; go back with that version, without ` +
@@ -184,7 +184,7 @@ async function completeRollback(local: string): Promise<void> {
     from,
     local,
   );
-  holdStrays(join(local, 'state'));
+  await holdStrays(join(local, 'state'));
   await unlink(rollback);
   await syncDirectory(local);
 }
