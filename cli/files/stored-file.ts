@@ -8,7 +8,7 @@ import type { ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { askPassword, maxTries } from '../keys/passwords.ts';
+import { askPassword, withPassword } from '../keys/passwords.ts';
 import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
@@ -76,22 +76,11 @@ async function fileKeyOf(
     });
   }
   if (opened.opens === 'keys') return opened.fileKey(await readIdentities(key, undefined, context));
-  const { output, env } = context;
-  const given = env['SEALPIN_PASSWORD'];
-  let failed = 0;
-  const next = async () => [passwordIdentity(given ?? (await askPassword(cid, context, failed, passwordHint)))];
-  const first = await next();
-  let derivation = output.progress('deriving the key from the password');
-  const fileKey = await opened.fileKey(first, async () => {
-    derivation.done();
-    failed += 1;
-    if (given !== undefined || failed === maxTries) return undefined;
-    const identities = await next();
-    derivation = output.progress('deriving the key from the password');
-    return identities;
-  });
-  derivation.done();
-  return fileKey;
+  const given = context.env['SEALPIN_PASSWORD'];
+  const find = async (failed: number) => [
+    passwordIdentity(given ?? (await askPassword(cid, context, failed, passwordHint))),
+  ];
+  return withPassword(find, given !== undefined, opened.fileKey, context);
 }
 
 /**

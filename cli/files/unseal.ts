@@ -16,7 +16,7 @@ import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { askPassword, givenPassword, maxTries } from '../keys/passwords.ts';
+import { askPassword, givenPassword, withPassword } from '../keys/passwords.ts';
 import { silentProgress } from '../terminal/progress.ts';
 import { fileInHistory } from './history.ts';
 import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
@@ -213,21 +213,9 @@ export async function openWith(
           reason: 'needs_password',
         });
   }
-  const identities = await identitiesFor(opened.opens, o);
-  const derive = () =>
-    opened.opens === 'password' ? context.output.progress('deriving the key from the password') : undefined;
-  let derivation = derive();
-  let failed = 0;
-  const plaintext = await opened.decrypt(identities, async () => {
-    derivation?.done();
-    failed += 1;
-    if (o.given !== undefined || opened.opens !== 'password' || failed === maxTries) return undefined;
-    const others = await o.find('password', failed);
-    derivation = derive();
-    return others;
-  });
-  derivation?.done();
-  return plaintext;
+  if (opened.opens === 'keys') return opened.decrypt(await identitiesFor('keys', o));
+  const find = (failed: number) => identitiesFor('password', o, failed);
+  return withPassword(find, o.given !== undefined, opened.decrypt, context);
 }
 
 /** Refuses a CAR in a pipe, of which a copy is not what the user wants. @throws wrong_kind */
@@ -243,8 +231,9 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
 async function identitiesFor(
   kind: 'password' | 'keys',
   o: Pick<Unsealing, 'given' | 'find'>,
+  failed = 0,
 ): Promise<readonly Identity[]> {
-  if (o.given === undefined) return o.find(kind, 0);
+  if (o.given === undefined) return o.find(kind, failed);
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 

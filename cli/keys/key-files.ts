@@ -23,7 +23,7 @@ import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 import type { Contacts } from './contacts.ts';
-import { askPassword, maxTries } from './passwords.ts';
+import { askPassword, withPassword } from './passwords.ts';
 import { streamOf } from '../io/byte-stream.ts';
 
 /** Room for a thousand keys; a longer file is the wrong one. */
@@ -148,24 +148,12 @@ async function unprotect(
       hint: 'decrypt it first',
     });
   }
-  const derive = () => context.output.progress('deriving the key from the password');
-  const first = given ?? (await askPassword(path, context));
-  let progress = derive();
-  let failed = 0;
+  const find = async (failed: number) => [passwordIdentity(given ?? (await askPassword(path, context, failed)))];
   try {
-    const plain = await opened.decrypt([passwordIdentity(first)], async () => {
-      progress.done();
-      failed += 1;
-      if (given !== undefined || failed === maxTries) return undefined;
-      const next = await askPassword(path, context, failed);
-      progress = derive();
-      return [passwordIdentity(next)];
-    });
+    const plain = await withPassword(find, given !== undefined, opened.decrypt, context);
     return decodeKeyFile(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
     throw naming(path, error);
-  } finally {
-    progress.done();
   }
 }
 

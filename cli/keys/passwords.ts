@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { parsePassword } from '../../shared/crypto/index.ts';
+import { parsePassword, type Again, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
@@ -97,6 +97,36 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
 export async function askPassword(what: string, context: Context, failed = 0, hint?: string): Promise<string> {
   const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${visible(what)}`;
   return withTerminal(context, (terminal) => terminal.ask(question, context.signal), hint);
+}
+
+/**
+ * Opens something with a password, which is asked for again where it is wrong.
+ * @param find gives what opens it; `failed`: how many passwords were wrong so far
+ * @param isGiven no other password is asked for
+ * @param use opens it with the first one, or with another
+ */
+export async function withPassword<T>(
+  find: (failed: number) => Promise<readonly Identity[]>,
+  isGiven: boolean,
+  use: (first: readonly Identity[], again: Again) => Promise<T>,
+  { output }: Context,
+): Promise<T> {
+  const derive = () => output.progress('deriving the key from the password');
+  const first = await find(0);
+  let derivation = derive();
+  let failed = 0;
+  try {
+    return await use(first, async () => {
+      derivation.done();
+      failed += 1;
+      if (isGiven || failed === maxTries) return undefined;
+      const next = await find(failed);
+      derivation = derive();
+      return next;
+    });
+  } finally {
+    derivation.done();
+  }
 }
 
 /**
