@@ -3,24 +3,16 @@
  * encrypted.
  */
 import * as v from 'valibot';
-import {
-  encrypt,
-  open,
-  openContainerHeader,
-  type FileInfo,
-  type Identity,
-  type Recipient,
-} from '../../shared/crypto/index.ts';
+import { open, openContainerHeader, type FileInfo, type Identity, type Recipient } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { sealText } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { Details, type BackupEntry } from './layout.ts';
 import { streamOf } from '../io/byte-stream.ts';
 
 /** Seals details to the key of the account. @returns a container in base64 */
 export async function sealDetails(details: Details, recipient: Recipient): Promise<string> {
-  const plaintext = streamOf(new TextEncoder().encode(JSON.stringify(details)));
-  const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients: [recipient], provider: nodeProvider });
-  return Buffer.from(await new Response(stream).arrayBuffer()).toString('base64');
+  return Buffer.from(await sealText(JSON.stringify(details), 'sealpin', [recipient])).toString('base64');
 }
 
 /**

@@ -35,9 +35,7 @@ export const command = defineCommand({
       const password = args.protect
         ? await newPassword({ file: args['password-file'] }, args.generate, 'key', context)
         : undefined;
-      await sink.write(
-        password === undefined ? new TextEncoder().encode(text) : await protect(text, password, context),
-      );
+      await sink.write(await protect(text, password, context));
       const path = await sink.commit();
       context.output.note(
         `wrote ${args.file} (keep it secret: it opens every file that the service encrypted for this account)`,

@@ -14,6 +14,7 @@ import {
   passwordRecipient,
   signersIn,
   sniff,
+  type Format,
   type Identity,
   type Recipient,
 } from '../../shared/crypto/index.ts';
@@ -159,15 +160,17 @@ async function unprotect(
 
 /**
  * A private key file that opens with a password only: an age file, which `age --decrypt` opens,
- * too.
+ * too. Without a password it is the text.
  */
-export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
-  const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
-  const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
-    format: 'age',
-    recipients: [recipient],
-    provider: nodeProvider,
-  });
+export async function protect(text: string, password: string | undefined, context: Context): Promise<Uint8Array> {
+  if (password === undefined) return new TextEncoder().encode(text);
+  return sealText(text, 'age', [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })]);
+}
+
+/** Encrypts a short text. */
+export async function sealText(text: string, format: Format, recipients: readonly Recipient[]): Promise<Uint8Array> {
+  const plaintext = streamOf(new TextEncoder().encode(text));
+  const { stream } = await encrypt(plaintext, { format, recipients, provider: nodeProvider });
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 

@@ -97,11 +97,10 @@ export async function writePair(
     const { pair, older } = await o.make();
     const source = { file: args['password-file'] };
     const password = args.protect ? await newPassword(source, args.generate, 'key', context) : undefined;
-    const encoder = new TextEncoder();
     const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;
-    await secret.write(password === undefined ? encoder.encode(text) : await protect(text, password, context));
+    await secret.write(await protect(text, password, context));
     const signer = parcelSigner(pair.secret).text;
-    await open.write(encoder.encode(`${signerComment}${signer}\n${pair.publicText}`));
+    await open.write(new TextEncoder().encode(`${signerComment}${signer}\n${pair.publicText}`));
     const privateKey = await secret.commit();
     const publicKey = await open.commit();
     const words = await fingerprint(pair.recipient);

@@ -1,9 +1,9 @@
 /** `secrets.json` in a backup: an age file, for a password or for recipients. */
-import { encrypt, open, passwordIdentity, type Recipient } from '../../../shared/crypto/index.ts';
+import { open, passwordIdentity, type Recipient } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { streamOf } from '../../io/byte-stream.ts';
-import { protect, readIdentities } from '../../keys/key-files.ts';
+import { protect, readIdentities, sealText } from '../../keys/key-files.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { askPassword, givenPassword } from '../../keys/passwords.ts';
 
@@ -13,10 +13,7 @@ export async function sealSecrets(
   to: readonly Recipient[] | string,
   context: Context,
 ): Promise<Uint8Array> {
-  if (typeof to === 'string') return protect(text, to, context);
-  const plaintext = streamOf(new TextEncoder().encode(text));
-  const { stream } = await encrypt(plaintext, { format: 'age', recipients: to, provider: nodeProvider });
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  return typeof to === 'string' ? protect(text, to, context) : sealText(text, 'age', to);
 }
 
 /**
