@@ -13,15 +13,10 @@ const reading: Readonly<Record<string, string>> = {
 };
 
 const writing: Readonly<Record<string, string>> = {
-  EACCES: 'permission denied',
-  EPERM: 'permission denied',
+  ...reading,
   EROFS: 'the disk is read-only',
   ENOTDIR: 'a part of its path is a file',
-  EISDIR: 'it is a directory',
-  ELOOP: 'symbolic link loop',
-  ENAMETOOLONG: 'its name is too long',
   EFBIG: 'larger than the disk or the limit of the process allows',
-  EIO: 'the disk reported an error',
 };
 
 /**

@@ -13,10 +13,8 @@ import { errnoOf } from '../errno.ts';
 import { readText, sendRequest } from '../io/http.ts';
 import type { Context } from '../context.ts';
 import { isDataFileName, partSuffix } from '../local/node/data-file-name.ts';
+import type { FileRun } from '../local/node/direct.ts';
 import { localPaths } from '../local/state.ts';
-
-/** Bytes of a data file, as the service names it. */
-type Run = readonly [file: string, offset: number, bytes: number];
 
 const placesHeader = 'sealpin-places';
 
@@ -31,7 +29,7 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
   const { dataDir, timeouts } = context;
   const folder = localPaths(dataDir).data;
 
-  async function placesOf(cid: string, range: string, signal: AbortSignal): Promise<Run[]> {
+  async function placesOf(cid: string, range: string, signal: AbortSignal): Promise<FileRun[]> {
     const response = await sendRequest(new URL(`ipfs/${cid}?format=car&dag-scope=entity&car-dups=y${range}`, url), {
       method: 'GET',
       headers: { accept: `${carType};version=1;order=dfs;dups=y`, [placesHeader]: '1' },
@@ -66,9 +64,9 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
 }
 
 /** @throws service_answer for anything but places in the folder of the node */
-function runsIn(text: string): Run[] {
+function runsIn(text: string): FileRun[] {
   try {
-    const runs = JSON.parse(text) as Run[];
+    const runs = JSON.parse(text) as FileRun[];
     if (runs.every(([file]) => isDataFileName(file))) return runs;
   } catch {
     // Not of this version: the same as no places.
@@ -79,7 +77,7 @@ function runsIn(text: string): Run[] {
 const notSaid = (): SealpinError => new SealpinError('service_answer', 'it does not say where the file lies');
 
 /** A byte stream of runs, each read into the memory of who reads the stream. */
-function bytesOf(runs: readonly Run[], folder: string): ReadableStream<Uint8Array> {
+function bytesOf(runs: readonly FileRun[], folder: string): ReadableStream<Uint8Array> {
   let opened: { file: string; handle: FileHandle } | undefined;
   let index = 0;
   let done = 0;

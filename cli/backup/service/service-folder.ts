@@ -19,6 +19,7 @@ import type { Reading } from '../../io/input.ts';
 import { makeDirectories } from '../../io/paths.ts';
 import { isTemporaryName } from '../../io/unfinished.ts';
 import { readRecord } from '../layout.ts';
+import { isDataFileName } from '../../local/node/data-file-name.ts';
 
 /** A backup of a service, all paths absolute. `shown`: how the user named it. */
 export type ServiceFolder = Readonly<ReturnType<typeof serviceFolder>>;
@@ -35,18 +36,8 @@ export function serviceFolder(folder: string, { cwd }: Pick<Environment, 'cwd'>)
   };
 }
 
-/** The path of the embedded node's index below `local/`. */
-export const indexPath = 'ipfs/node.db';
-
-/** Recognizes the name of a file with bytes, as the embedded node gives it. */
-export function isBlockName(name: string): boolean {
-  return /^[0-9a-f]{32}(?:\.car)?$/.test(name);
-}
-
-const digest = /^[0-9a-f]{64}$/;
-
 const Text = v.string();
-const Digest = v.pipe(Text, v.regex(digest));
+const Digest = v.pipe(Text, v.regex(/^[0-9a-f]{64}$/));
 /** Below `local/`; no name in it begins with a dot. */
 const StatePath = v.pipe(Text, v.regex(/^(?:(?:[\w-][\w.-]*\/)*[\w-][\w.-]*)$/));
 
@@ -59,7 +50,7 @@ const Part = v.object({
 
 /** A file with bytes: its name, what it is of, and its SHA-256. */
 const Blocks = v.object({
-  name: v.pipe(Text, v.check(isBlockName)),
+  name: v.pipe(Text, v.check(isDataFileName)),
   cid: Text,
   sha256: Digest,
   bytes: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),

@@ -14,9 +14,17 @@ import { holdFolder } from '../../io/held-folder.ts';
 import { hasTable, withDatabase } from '../../io/sqlite.ts';
 import { removeLeftovers, syncDirectory, syncFile, temporaryPath } from '../../io/unfinished.ts';
 import { embeddedId } from '../../local/backends/external-kubo.ts';
+import { isDataFileName } from '../../local/node/data-file-name.ts';
 import { isFull } from '../../local/node/reserve.ts';
 import { indexCopy, snapshotGone, withSnapshot } from '../../local/snapshot/held-snapshot.ts';
-import { filesOf, isDatabase, logBytesOf, type Snapshot, writtenAt } from '../../local/snapshot/state-files.ts';
+import {
+  filesOf,
+  indexPath,
+  isDatabase,
+  logBytesOf,
+  type Snapshot,
+  writtenAt,
+} from '../../local/snapshot/state-files.ts';
 import { localPaths, type Secrets } from '../../local/state.ts';
 import { writeRecord } from '../layout.ts';
 import { NodeIndex } from './node-index.ts';
@@ -26,8 +34,6 @@ import {
   type Blocks,
   digestOfFile,
   forEachOf,
-  indexPath,
-  isBlockName,
   type Manifest,
   type Part,
   prepareFolder,
@@ -271,7 +277,7 @@ async function copyAllBlocks(
     await forEachOf(index.files(), async (file) => {
       signal.throwIfAborted();
       const { name, cid } = file;
-      if (!isBlockName(name)) throw new SealpinError('config_invalid', `the index names a file ${name}`);
+      if (!isDataFileName(name)) throw new SealpinError('config_invalid', `the index names a file ${name}`);
       const to = join(folder.blocks, name);
       const there = known.get(name);
       if (there !== undefined && (await sizeOf(to)) === there.bytes) {

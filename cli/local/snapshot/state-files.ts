@@ -39,9 +39,12 @@ export type Snapshot = {
   readonly files: readonly StateFile[];
 };
 
+/** The path of the index of the embedded node. */
+export const indexPath = 'ipfs/node.db';
+
 /** Tells a database from other files, by its path. */
 export function isDatabase(path: string): boolean {
-  return path.endsWith(databaseSuffix) || path === 'ipfs/node.db';
+  return path.endsWith(databaseSuffix) || path === indexPath;
 }
 
 /** The paths below `local/` of all files of the state. */

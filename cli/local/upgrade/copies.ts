@@ -17,14 +17,13 @@ import { endLeftover, stateDirOf } from '../leftover.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
 import { holdStrays } from '../snapshot/held-strays.ts';
-import { copyDatabase, filesOf, statePaths } from '../snapshot/state-files.ts';
+import { copyDatabase, filesOf, indexPath, statePaths } from '../snapshot/state-files.ts';
 import { localPaths, savedSecrets, writeState } from '../state.ts';
 import { isOlder, versionIn } from './version.ts';
 
 /** The longest that a copy is kept, in days: what is deleted meanwhile is still in it. */
 const mostDays = 30;
 
-const indexPath = 'ipfs/node.db';
 const singles = ['secrets.json', indexPath];
 
 /** The name of a copy: the version of its state, and when it was made. */
