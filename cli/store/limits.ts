@@ -1,6 +1,8 @@
 /** Limits of a service. */
 import type { Health } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import type { Api } from '../remote/client.ts';
+import type { Service } from '../remote/service-choice.ts';
 import { sizeText } from '../terminal/size.ts';
 
 /**
@@ -17,6 +19,18 @@ export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): ServiceL
   const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
   return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
 }
+
+/**
+ * A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a
+ * parcel names them.
+ */
+export type Destination = {
+  readonly provisional?: boolean | undefined;
+  readonly service: Service;
+  readonly routes: Api;
+  readonly limits: ServiceLimits;
+  readonly keyId: string;
+};
 
 /** Refuses what the service would refuse at its end. @throws too_large */
 export function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {

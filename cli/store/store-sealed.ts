@@ -5,41 +5,19 @@
 import { resolve } from 'node:path';
 import { maxRetryAfterSeconds } from '../../client/attempts.ts';
 import type { StoredFile } from '../../shared/api.ts';
-import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { peeked } from '../../shared/streams/pulled.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { localPaths } from '../local/state.ts';
-import type { Api } from '../remote/client.ts';
-import { type ServiceLimits, refuseLarge } from './limits.ts';
-import type { Service } from '../remote/service-choice.ts';
+import { type Destination, refuseLarge } from './limits.ts';
 import { hasSpool, type SourceMark, spoolId } from './spool.ts';
 import { bodyBytesOf, bufferedBytes, store } from './store-blob.ts';
-import { upload, type Uploading } from './upload-blob.ts';
+import { type EncryptedFile, upload, type Uploading } from './upload-blob.ts';
 
-/** An encrypted file. */
-export type Container = {
-  readonly stream: ReadableStream<Uint8Array>;
-  readonly bytes: number | undefined;
-  /** About how many, for the progress. */
-  readonly expectedBytes: number | undefined;
-  /** File key that opens a payload without a header. */
-  readonly fileKey?: Uint8Array | undefined;
-};
-
-/**
- * A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a
- * parcel names them.
- */
-export type Destination = {
-  readonly provisional?: boolean | undefined;
-  readonly service: Service;
-  readonly routes: Api;
-  readonly limits: ServiceLimits;
-  readonly keyId: string;
-};
+/** An encrypted file. `expectedBytes`: about how many, for the progress. */
+export type Container = EncryptedFile & { readonly expectedBytes: number | undefined };
 
 /**
  * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that
@@ -74,14 +52,10 @@ export function uploadIdOf(
 }
 
 /** Options of storing a file. */
-type Sealing = Destination & {
-  readonly id: string;
+type Sealing = Omit<Uploading, 'name' | 'source' | 'encrypt'> & {
   readonly path: string;
-  readonly identity?: Identity | undefined;
   readonly encrypt: (input: Input) => Promise<Container>;
-  readonly keep?: boolean;
   readonly label: string;
-  readonly context: Context;
 };
 
 /**
@@ -94,22 +68,10 @@ type Sealing = Destination & {
  * @throws too_large, and the codes of `store`, `upload` and `encrypt`
  */
 export async function storeSealed(input: Input, o: Sealing): Promise<StoredContainer> {
-  const { context, limits, routes: api, service, keyId, provisional } = o;
+  const { context, limits } = o;
   const path = resolve(context.cwd, o.path);
   const source = markOf(path, input);
-  const uploading: Omit<Uploading, 'encrypt'> = {
-    id: o.id,
-    name: input.name,
-    source,
-    identity: o.identity,
-    keep: o.keep === true,
-    provisional,
-    service,
-    keyId,
-    api,
-    maxUploadBytes: limits.requestBytes,
-    context,
-  };
+  const uploading: Omit<Uploading, 'encrypt'> = { ...o, name: input.name, source };
   if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, o.id)))
     return upload({ ...uploading, encrypt: () => o.encrypt(input) });
   let container = await o.encrypt(input);

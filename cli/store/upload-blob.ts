@@ -16,13 +16,19 @@ import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { sizeText } from '../terminal/size.ts';
-import type { Api } from '../remote/client.ts';
-import type { Service } from '../remote/service-choice.ts';
+import type { Destination } from './limits.ts';
 import { hasSpool, openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';
 import { refuseOther } from './store-blob.ts';
 import { uploadTransport } from './upload-transport.ts';
 
-export type Uploading = {
+/** An encrypted file. `fileKey`: opens a payload that has no header. */
+export type EncryptedFile = {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly bytes: number | undefined;
+  readonly fileKey?: Uint8Array | undefined;
+};
+
+export type Uploading = Destination & {
   /** Names the spool: the same for the same command (`spoolId`). */
   readonly id: string;
   /** The file as the user named it. */
@@ -32,26 +38,15 @@ export type Uploading = {
   /**
    * Opens what this command would encrypt, where it can; an older spool must be one that it opens.
    */
-  readonly identity: Identity | undefined;
-  /** Encrypts the file from its first byte. `fileKey`: of a payload that has no header. */
-  readonly encrypt: () => Promise<{
-    readonly stream: ReadableStream<Uint8Array>;
-    readonly bytes: number | undefined;
-    readonly fileKey?: Uint8Array | undefined;
-  }>;
+  readonly identity?: Identity | undefined;
+  /** Encrypts the file from its first byte. */
+  readonly encrypt: () => Promise<EncryptedFile>;
   /**
    * Keeps the ciphertext after the file is stored, for a command that does more with it and may
    * fail: its next run finds the file stored. Then that command ends it (`forgetUpload`), and says
    * what can be continued.
    */
-  readonly keep: boolean;
-  /** Asks the service to keep the file only if a parcel names it. */
-  readonly provisional?: boolean | undefined;
-  readonly service: Service;
-  readonly keyId: string;
-  readonly api: Api;
-  /** The longest request body that the service takes; null: any. */
-  readonly maxUploadBytes: number | null;
+  readonly keep?: boolean;
   readonly context: Context;
 };
 
@@ -114,14 +109,14 @@ class SpooledUpload {
   }
 
   async run(): ReturnType<typeof upload> {
-    const { api, keep } = this.#options;
+    const { routes, keep = false } = this.#options;
     try {
       await this.#abandonUnusable();
       const isOlder = this.#spool.state !== undefined;
       if (!isOlder) await this.#encryptIntoSpool();
       const { bytes: size, cid, sealedKey } = this.#state;
       const file = { ...(await this.#sendUntilStored(isOlder)), size };
-      await refuseOther(file, { cid, bytes: size }, api);
+      await refuseOther(file, { cid, bytes: size }, routes);
       const fileKey = sealedKey === undefined ? undefined : await this.#openKey(sealedKey);
       if (!keep) await this.#spool.empty();
       return { ...file, fileKey };
@@ -218,7 +213,7 @@ class SpooledUpload {
    * Sends the ciphertext. An upload that the service has lost is created again with the same bytes.
    */
   async #sendUntilStored(isOlder: boolean): Promise<UploadedFile> {
-    const { api, context, name } = this.#options;
+    const { routes, context, name } = this.#options;
     let isResumed = isOlder && this.#state.uploadId !== undefined;
     for (let creations = 1; ; creations += 1) {
       try {
@@ -228,7 +223,7 @@ class SpooledUpload {
         if (!isSealpinError(error, 'gone') || uploadId === undefined || creations === maxCreations) throw error;
         // It may have been finished long ago, by a run that was killed before it could say so.
         // Without the scope for it, nobody can tell.
-        const listed = await otherwise(api.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
+        const listed = await otherwise(routes.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
         const stored = listed?.files[0];
         if (stored !== undefined) return stored;
         context.output.note(`the service no longer has the upload of ${name}; it starts again at the first byte`);
@@ -243,7 +238,7 @@ class SpooledUpload {
    * there.
    */
   async #createAndSend(isResumed: boolean): Promise<UploadedFile> {
-    const { context, name, maxUploadBytes, provisional } = this.#options;
+    const { context, name, limits, provisional } = this.#options;
     const { output, signal } = context;
     const state = this.#state;
     let shown = 0;
@@ -259,7 +254,7 @@ class SpooledUpload {
     if (state.uploadId === undefined) await this.#spool.save({ ...state, uploadId });
     const file = await sendUpload(this.#transport, uploadId, this.#spool.source(), {
       signal,
-      maxBodyBytes: maxUploadBytes,
+      maxBodyBytes: limits.requestBytes,
       onOffset(offset) {
         isBroken = false;
         if (progress === undefined) {
@@ -283,7 +278,7 @@ class SpooledUpload {
 
   /** Keeps what another run can continue, abandons the rest, and says which. */
   async #afterFailure(error: unknown): Promise<unknown> {
-    const { context, source, keep } = this.#options;
+    const { context, source, keep = false } = this.#options;
     const { state } = this.#spool;
     const canContinue = source !== undefined && isWorthRetrying(error, context);
     if (state !== undefined && canContinue) return keep ? error : withResumeHint(error, context);
