@@ -10,27 +10,11 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Environment } from '../context.ts';
 import { sendRequest } from '../io/http.ts';
-import { bindingHeaders, type PagesManifest } from '../local/code/pages-manifest.ts';
-
-const Manifest = v.object({
-  v: v.literal(1),
-  version: v.string(),
-  hash: v.string(),
-  pages: v.pipe(
-    v.array(
-      v.object({
-        path: v.pipe(v.string(), v.regex(/^[\w./%?-]{0,200}$/)),
-        sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
-        headers: v.record(v.string(), v.string()),
-      }),
-    ),
-    v.minLength(1),
-  ),
-});
+import { bindingHeaders, PagesManifest } from '../local/code/pages-manifest.ts';
 
 /** Reads a manifest; `where` names it in the error. @throws config_invalid */
 export function parseManifest(value: unknown, where: string): PagesManifest {
-  const result = v.safeParse(Manifest, value);
+  const result = v.safeParse(PagesManifest, value);
   if (result.success) return result.output;
   throw new SealpinError('config_invalid', `${where} is not a list of the pages of a version`, {
     hint: 'use the pages.json of a release',

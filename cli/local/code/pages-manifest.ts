@@ -3,6 +3,7 @@
  * the Worker's own routes. The same source gives the same bytes.
  */
 import { createHash } from 'node:crypto';
+import * as v from 'valibot';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { bundle } from './bundle.ts';
 import { shippedFile } from './shipped-file.ts';
@@ -40,19 +41,20 @@ export const bindingHeaders = [
 ] as const;
 
 /** `path` is relative to the service's root; `sha256` in hex, of the bytes without compression. */
-type PageDigest = {
-  readonly path: string;
-  readonly sha256: string;
-  readonly headers: Readonly<Record<string, string>>;
-};
+const PageDigest = v.object({
+  path: v.pipe(v.string(), v.regex(/^[\w./%?-]{0,200}$/)),
+  sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
+  headers: v.record(v.string(), v.string()),
+});
 
 /** `hash` is that of all pages, which health and the foot of each page show. */
-export type PagesManifest = {
-  readonly v: 1;
-  readonly version: string;
-  readonly hash: string;
-  readonly pages: readonly PageDigest[];
-};
+export const PagesManifest = v.object({
+  v: v.literal(1),
+  version: v.string(),
+  hash: v.string(),
+  pages: v.pipe(v.array(PageDigest), v.minLength(1)),
+});
+export type PagesManifest = v.InferOutput<typeof PagesManifest>;
 
 /** The entry that is built: the routes of the pages alone. */
 const entry = 'worker/routes/pages-alone.ts';
@@ -66,7 +68,7 @@ export async function makePagesManifest(): Promise<PagesManifest> {
     paths: readonly string[];
     ask: (path: string) => Promise<Response>;
   };
-  const digestOf = async (path: string): Promise<PageDigest> => {
+  const digestOf = async (path: string): Promise<PagesManifest['pages'][number]> => {
     const response = await ask(path);
     if (response.status !== 200) throw new TypeError(`/${path} gives the status ${response.status}`);
     const bytes = new Uint8Array(await response.arrayBuffer());
