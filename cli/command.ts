@@ -105,21 +105,17 @@ type ParsedCommand = {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly dataDir: string | undefined;
-  readonly service: string | undefined;
-  readonly profile: string | undefined;
+  readonly service?: string | undefined;
+  readonly profile?: string | undefined;
   readonly run: (context: Context) => Promise<number>;
 };
 
 /** A command as the entry point uses it: what help and completions show, and its parser. */
-export type Command = Heading & {
-  readonly about: string | undefined;
-  readonly args: Args;
-  readonly rest: string | undefined;
-  readonly examples: readonly Example[];
-  readonly interrupted: string | undefined;
-  /** @throws usage */
-  readonly parse: (argv: readonly string[]) => ParsedCommand;
-};
+export type Command = Heading &
+  Omit<Definition<Args>, 'run'> & {
+    /** @throws usage */
+    readonly parse: (argv: readonly string[]) => ParsedCommand;
+  };
 
 const commonArgs = {
   json: toggle('Print one JSON object; errors go to stderr as JSON'),
@@ -135,35 +131,30 @@ const serviceArgs = {
 /** Defines what a command does; `commands/index.ts` adds its name and its summary. */
 export function defineCommand<const A extends Args>(definition: Definition<A>): (heading: Heading) => Command {
   const args: Args = { ...definition.args, ...commonArgs, ...(definition.service === true ? serviceArgs : {}) };
+  const { run, ...shown } = definition;
   return ({ name, summary }) => ({
+    ...shown,
     name,
     summary,
-    about: definition.about,
     args,
-    rest: definition.rest,
-    examples: definition.examples,
-    interrupted: definition.interrupted,
     parse(argv) {
       const usageError = (detail: string, hint = `see: sealpin ${name} --help`): SealpinError =>
         new SealpinError('usage', detail, { hint });
       const given = checkFlags(argv, { name, args, usageError });
       const parsed = parseArgs([...argv], toCitty(args));
       const positionals: readonly string[] = parsed._;
-      checkPositionals(positionals, { name, args, rest: definition.rest, surplus: definition.surplus, usageError });
+      checkPositionals(positionals, { ...shown, name, args, usageError });
       const values = Object.fromEntries(
         Object.entries(args).map(([key, arg]) => [key, valueOf(arg, parsed[key], given.get(key))]),
       ) as Values<A> & Values<typeof commonArgs> & { service?: string; profile?: string };
       if (values.service !== undefined && values.profile !== undefined)
         throw usageError('--service and --profile both name a service', 'leave one of them out');
       return {
-        json: values.json,
-        quiet: values.quiet,
+        ...values,
         dataDir: values['data-dir'],
-        service: values.service,
-        profile: values.profile,
         async run(context) {
           const rest = positionals.slice(positionalsOf(args).length);
-          return (await definition.run({ args: values, rest, context })) ?? 0;
+          return (await run({ args: values, rest, context })) ?? 0;
         },
       };
     },
@@ -237,13 +228,7 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
 
 function checkPositionals(
   given: readonly string[],
-  {
-    name,
-    args,
-    rest,
-    surplus,
-    usageError,
-  }: WordCheck & { readonly rest: string | undefined; readonly surplus: string | undefined },
+  { name, args, rest, surplus, usageError }: WordCheck & Pick<Definition<Args>, 'rest' | 'surplus'>,
 ): void {
   const known = positionalsOf(args);
   const empty = given.indexOf('');
