@@ -1,9 +1,8 @@
 /** `sealpin status`: the state of the service that commands use, and of the local one. */
-import type { Health } from '../../shared/api.ts';
 import { SealpinError, exitOf, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { type Homes, control } from '../local/control.ts';
+import { type Homes, type Status, control } from '../local/control.ts';
 import { describeLeft, describePeers } from '../local/backends/external-kubo.ts';
 import { leftoverOfStopped } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
@@ -36,18 +35,13 @@ export const command = defineCommand({
   },
 });
 
-type Remote = {
-  readonly profile?: string | undefined;
-  readonly service: string;
-  readonly version: string;
-  readonly status: Health['status'];
-};
+type Remote = NonNullable<Awaited<ReturnType<typeof remoteStatus>>>;
 
 /**
  * The service that commands use, if it is not the local one.
  * @throws the codes of `health` when it does not work
  */
-async function remoteStatus(context: Context): Promise<Remote | undefined> {
+async function remoteStatus(context: Context) {
   const { url, local, profile } = await findService(context);
   if (url === undefined || local === true) return undefined;
   const { version, status } = await api({ url, apiKey: undefined }, context).health();
@@ -62,9 +56,7 @@ function remoteLines({ profile, service, version, status }: Remote): string[] {
   ];
 }
 
-type LocalStatus = Awaited<ReturnType<typeof localStatus>>;
-
-async function localStatus({ dataDir }: Context) {
+async function localStatus({ dataDir }: Context): Promise<Status> {
   return control(localPaths(dataDir).control, 'status').catch(async (error: unknown) => {
     if (!isSealpinError(error, 'not_running')) throw error;
     const [left] = await leftoverOfStopped(dataDir);
@@ -77,7 +69,7 @@ async function localStatus({ dataDir }: Context) {
   });
 }
 
-function localLines(status: LocalStatus): string[] {
+function localLines(status: Status): string[] {
   return [
     `service   ${status.url}`,
     ...kuboLines(status),

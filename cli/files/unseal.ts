@@ -14,7 +14,7 @@ import { memory } from '../io/byte-stream.ts';
 import { isCar, openCar } from '../io/car-file.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { type FileIdentity, openInput } from '../io/input.ts';
+import { type Input, openInput } from '../io/input.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, withPassword } from '../keys/passwords.ts';
 import { silentProgress } from '../terminal/progress.ts';
@@ -141,12 +141,7 @@ export async function decryptWithKeys(
   await decryptTo({ ...o, given: { kind: 'keys', identities }, find: async () => identities, context });
 }
 
-type ContainerSource = {
-  readonly stream: ReadableStream<Uint8Array>;
-  readonly bytes: number | undefined;
-  readonly identity: FileIdentity | undefined;
-  close(): Promise<void>;
-};
+type ContainerSource = Pick<Input, 'stream' | 'bytes' | 'identity' | 'close'>;
 
 async function container(blob: string, context: Context): Promise<ContainerSource> {
   if (isLocal(blob)) return localSource(blob, context);

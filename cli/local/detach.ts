@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
-import { statusAt, type Homes } from './control.ts';
+import { statusAt } from './control.ts';
 import { freeBytes, noRoomToStart } from './node/reserve.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
@@ -29,15 +29,6 @@ const patienceMs = 10_000;
 /** Room for a line of the log. */
 const logLineBytes = 4096;
 
-/** A service that takes requests. */
-type Ready = {
-  readonly url: string;
-  readonly port: number;
-  readonly account: string | undefined;
-  readonly homes: Homes;
-  readonly recovered: readonly string[];
-};
-
 /**
  * Starts the service in the background and waits until it takes requests.
  * @param flags of `start`, by their name without the hyphens; those that are undefined are left out
@@ -48,7 +39,7 @@ export async function startDetached(
   { dataDir, env, signal, output }: Pick<Context, 'dataDir' | 'env' | 'signal' | 'output'>,
   flags: Readonly<Record<string, string | undefined>>,
   { idleMs, workMs, answerMs } = limits,
-): Promise<Ready> {
+) {
   await makeLocal(dataDir);
   const paths = localPaths(dataDir);
   // For appending: another service may be about to write to it. The new one, once it holds the

@@ -129,12 +129,11 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
     log(JSON.stringify({ event: 'origin.changed', detail: recovered.at(-1) }));
   }
   const { stop, stopped } = stopOf(cleanup, workerd, url);
-  const about = { ...listener, direct, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, cacheDir, stop };
+  const about = { ...listener, direct, run, node, recovered, choice, cacheDir, stop };
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
     takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
   const verify: Controls['verify'] = ({ position }) => node.verify(position);
-  const acts = { verify, snapshot, writeRunFile: (url: string) => run.write(url) };
-  const socket = await listenForControl(paths.control, controlsOf({ ...about, ...acts }));
+  const socket = await listenForControl(paths.control, controlsOf({ ...about, verify, snapshot }));
   cleanup.add(() => socket.close());
   return {
     url,
@@ -309,23 +308,18 @@ function stopOf(
  * Collects the calls that `stop`, `status`, `rebuild` and the other commands make to the running
  * service.
  */
-function controlsOf(o: {
-  readonly url: string;
-  readonly port: number;
-  readonly isDirect: boolean;
-  readonly startedAt: string;
-  /** URL of the embedded node. */
-  readonly nodeUrl: string;
-  readonly recovered: string[];
-  readonly verify: Controls['verify'];
-  readonly snapshot: Controls['snapshot'];
-  readonly choice: KuboChoice;
-  readonly workerd: Workerd;
-  readonly direct: Listening['direct'];
-  readonly cacheDir: string;
-  readonly writeRunFile: (url: string) => Promise<void>;
-  readonly stop: () => Promise<void>;
-}): Controls {
+function controlsOf(
+  o: Listener &
+    Pick<Listening, 'direct'> &
+    Pick<Controls, 'verify' | 'snapshot'> & {
+      readonly node: RunningNode;
+      readonly recovered: string[];
+      readonly choice: KuboChoice;
+      readonly cacheDir: string;
+      readonly run: RunFile;
+      readonly stop: () => Promise<void>;
+    },
+): Controls {
   const { url, workerd } = o;
   return {
     async address() {
@@ -341,9 +335,9 @@ function controlsOf(o: {
       url,
       port: o.port,
       pid: process.pid,
-      startedAt: o.startedAt,
+      startedAt: o.run.startedAt,
       version: packageJson.version,
-      ipfs: o.nodeUrl,
+      ipfs: o.node.url,
       running: (await workerd.running()) + (o.direct?.giving.size ?? 0),
       ...(o.recovered.length > 0 && { recovered: o.recovered }),
       ...(await askHomes(o.choice)),
@@ -354,7 +348,7 @@ function controlsOf(o: {
       const code = await rebuildWorkerCode(o.cacheDir);
       await waitIdle(workerd);
       await workerd.replace(code);
-      await o.writeRunFile(url);
+      await o.run.write(url);
       return { bytes: Buffer.byteLength(code.worker), ms: Math.round(performance.now() - start) };
     }),
     verify: o.verify,

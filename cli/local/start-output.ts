@@ -61,18 +61,10 @@ function curlLines(url: string, keyFile: string): string[] {
 }
 
 /** The fields of a line of the log that are shown to people. */
-type LogEntry = {
-  readonly event?: string;
-  readonly method?: string;
-  readonly route?: string;
-  readonly status?: number;
-  readonly ms?: number;
-  readonly error?: string;
-  readonly detail?: string;
-  readonly reason?: string;
-  readonly requestId?: string;
-  readonly service?: string;
-};
+type LogEntry = Partial<Readonly<Record<'status' | 'ms', number>>> &
+  Partial<
+    Readonly<Record<'event' | 'method' | 'route' | 'error' | 'detail' | 'reason' | 'requestId' | 'service', string>>
+  >;
 
 /**
  * Prints the lines of the Worker's log. Those before `release` are held: the requests by which the

@@ -255,18 +255,8 @@ async function named(temporary: string): Promise<Pick<Part, 'part' | 'bytes'>> {
   return { part, bytes };
 }
 
-type CopiedBlocks = {
-  readonly files: Blocks[];
-  readonly written: number;
-  readonly bytes: number;
-  readonly bad: readonly { readonly cid: string; readonly why: CopyFault }[];
-};
-
 /** Copies the files with bytes that are not there, eight at a time. @param part of the index */
-async function copyAllBlocks(
-  { folder, before, snapshot, dataDir, onBytes, signal }: Taking,
-  part: string,
-): Promise<CopiedBlocks> {
+async function copyAllBlocks({ folder, before, snapshot, dataDir, onBytes, signal }: Taking, part: string) {
   const data = join(localPaths(dataDir).ipfs, 'data');
   const index = new NodeIndex(join(folder.parts, part));
   const known = new Map(before?.blocks.map((each) => [each.name, each]));

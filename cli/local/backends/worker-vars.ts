@@ -70,8 +70,8 @@ function secretNames(entry: Entry): string[] {
   );
 }
 
-/** Variables of the Worker. @param o.origins other origins whose pages may call */
-export function workerVars(o: {
+/** What the variables follow from. `origins`: other origins whose pages may call. */
+type VariableOptions = {
   readonly secrets: Secrets;
   readonly nodeUrl: string;
   readonly kubo: Kubo | undefined;
@@ -79,7 +79,10 @@ export function workerVars(o: {
   readonly settings?: Readonly<Record<string, string>> | undefined;
   readonly origins?: readonly string[] | undefined;
   readonly backupDays?: number | undefined;
-}): Record<string, string> {
+};
+
+/** Variables of the Worker. */
+export function workerVars(o: VariableOptions): Record<string, string> {
   const { secrets, kubo } = o;
   return {
     ...o.backends?.secrets,
@@ -102,12 +105,7 @@ export function workerVars(o: {
 }
 
 /** The list for the Worker: the first takes new bytes, and what the others hold is read. */
-function backendList(o: {
-  nodeUrl: string;
-  kubo: Kubo | undefined;
-  backends?: Backends | undefined;
-}): readonly Entry[] {
-  const { nodeUrl, kubo, backends } = o;
+function backendList({ nodeUrl, kubo, backends }: VariableOptions): readonly Entry[] {
   const node = { id: embeddedId, type: 'kubo', url: nodeUrl, tokenSecret: 'IPFS_TOKEN' };
   if (backends !== undefined) return [...backends.entries, node];
   if (kubo === undefined) return [node];
