@@ -21,7 +21,7 @@ import type { Context } from '../context.ts';
 import { openSink, writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
-import { blobAsCar, readFailure } from '../fetch/fetch-blob.ts';
+import { writeCar } from '../fetch/fetch-blob.ts';
 import { everyFile } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { checkKey, digestOf } from './backup-key.ts';
@@ -185,16 +185,9 @@ async function keepBlob(cid: string, bytes: number, run: Taking): Promise<void> 
   const sink = await openSink(carPath(layout, cid), { force: true, environment: context, fileOnly: true });
   try {
     await sink.room(bytes);
-    const progress = context.output.progress(`fetching ${cid}`, bytes);
-    for await (const chunk of await blobAsCar(cid, context)) {
-      await sink.write(chunk);
-      progress.add(chunk.length);
-    }
-    progress.done();
+    await writeCar(cid, sink, context.output.progress(`fetching ${cid}`, bytes), context);
     await sink.commit();
     run.fetchedBytes += bytes;
-  } catch (error) {
-    throw readFailure(error);
   } finally {
     await sink.abort();
   }

@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { blobAsCar, parseBlobId, readFailure, withBlob } from '../fetch/fetch-blob.ts';
+import { parseBlobId, withBlob, writeCar } from '../fetch/fetch-blob.ts';
 import { defineCommand, positional } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/size.ts';
@@ -32,19 +32,10 @@ export const command = defineCommand({
     const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
     try {
       await sink.room(await withBlob(cid, context, async ({ size }) => size));
-      const progress = context.output.progress('fetching');
-      let bytes = 0;
-      for await (const chunk of await blobAsCar(cid, context)) {
-        await sink.write(chunk);
-        bytes += chunk.length;
-        progress.add(chunk.length);
-      }
-      progress.done();
+      const bytes = await writeCar(cid, sink, context.output.progress('fetching'), context);
       const path = await sink.commit();
       context.output.note(`wrote ${args.file} (${sizeText(bytes)})`);
       await context.output.result({ blobId: cid, file: path, size: bytes }, []);
-    } catch (error) {
-      throw readFailure(error);
     } finally {
       await sink.abort();
     }

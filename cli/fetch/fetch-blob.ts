@@ -20,7 +20,9 @@ import { readAll } from '../../shared/streams/read-all.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { headerOf, sendRequest } from '../io/http.ts';
+import { type Sink, writeAll } from '../io/output-file.ts';
 import { visible } from '../terminal/output.ts';
+import type { Progress } from '../terminal/progress.ts';
 import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
@@ -128,9 +130,18 @@ export async function withBlob<T>(cid: string, context: Context, use: (blob: Ipf
   }
 }
 
-/** A blob as a CAR file, its blocks in the order of the file. Fails as `openBlob`. */
-export async function blobAsCar(cid: string, context: Context): Promise<ReadableStream<Uint8Array>> {
-  return carOf(cid, await sourcesOf(context), optionsOf(context));
+/**
+ * Writes a blob as a CAR file, its blocks in the order of the file. Fails as `openBlob` with
+ * `readFailure`, and as the sink.
+ * @returns how many bytes it has
+ */
+export async function writeCar(cid: string, sink: Sink, progress: Progress, context: Context): Promise<number> {
+  try {
+    const car = carOf(cid, await sourcesOf(context), optionsOf(context));
+    return await writeAll(car, sink, { progress, signal: context.signal, onWritten: () => undefined });
+  } catch (error) {
+    throw readFailure(error);
+  }
 }
 
 /**
