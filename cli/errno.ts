@@ -86,6 +86,14 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
   return isWrite && errno !== 'ENOENT' ? writeFailure(thrown.path, thrown) : undefined;
 }
 
+/** The error for a file of the local service whose content cannot be used. */
+export function damagedFile(path: string, cause?: unknown): SealpinError {
+  return new SealpinError('config_invalid', `${path} is damaged`, {
+    hint: 'restore a backup of it; nothing was changed',
+    cause,
+  });
+}
+
 /**
  * A failed read of a path, for people: file_not_found, file_unreadable. A SealpinError stays as it
  * is.

@@ -10,7 +10,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../errno.ts';
+import { damagedFile, ifMissing } from '../errno.ts';
 import { syncDirectory } from '../io/unfinished.ts';
 import { control } from './control.ts';
 import { isRunning } from './process.ts';
@@ -97,32 +97,22 @@ async function readState<T extends { v: 1 }>(
   path: string,
   needs: readonly (keyof T & string)[],
 ): Promise<T | undefined> {
-  let text: string;
+  const text = await ifMissing(readFile(path, 'utf8'), undefined).catch((cause: unknown) => {
+    throw new SealpinError('config_invalid', `cannot read ${path}`, { cause });
+  });
+  if (text === undefined) return undefined;
+  let found: Partial<T>;
   try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
-    throw new SealpinError('config_invalid', `cannot read ${path}`, { cause: error });
-  }
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
+    found = (JSON.parse(text) ?? {}) as Partial<T>;
   } catch {
-    throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'restore a backup of it; nothing was changed',
-    });
+    throw damagedFile(path);
   }
-  const found = (value ?? {}) as Partial<T>;
   if (typeof found.v === 'number' && found.v > stateVersion) {
     throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
       hint: 'install the newest version; nothing was changed',
     });
   }
-  if (found.v !== stateVersion || needs.some((name) => found[name] === undefined)) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'restore a backup of it; nothing was changed',
-    });
-  }
+  if (found.v !== stateVersion || needs.some((name) => found[name] === undefined)) throw damagedFile(path);
   return found as T;
 }
 

@@ -6,8 +6,7 @@
 import { rm, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { SealpinError } from '../../shared/errors.ts';
-import { isDamage, sqliteCodeOf, sqliteCodes } from '../errno.ts';
+import { damagedFile, isDamage, sqliteCodeOf, sqliteCodes } from '../errno.ts';
 import { databasesIn, hasTable, withDatabase } from '../io/sqlite.ts';
 
 /** Miniflare's own file next to those of the objects. */
@@ -18,11 +17,7 @@ function withSound<T>(path: string, use: (database: DatabaseSync) => T, timeout 
   try {
     return withDatabase(path, use, { timeout });
   } catch (error) {
-    if (!isDamage(error)) throw error;
-    throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'restore a backup of it; nothing was changed',
-      cause: error,
-    });
+    throw isDamage(error) ? damagedFile(path, error) : error;
   }
 }
 

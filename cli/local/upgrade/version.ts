@@ -1,8 +1,7 @@
 /** Versions of sealpin, and the one that a data directory belongs to. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SealpinError } from '../../../shared/errors.ts';
-import { ifMissing } from '../../errno.ts';
+import { damagedFile, ifMissing } from '../../errno.ts';
 
 /** The numbers of a version, and what follows them in one that is not released yet. */
 const form = /^(\d+)\.(\d+)\.(\d+)(?:-([\w.-]+))?$/;
@@ -37,7 +36,5 @@ export async function versionIn(folder: string): Promise<string | undefined> {
   } catch {
     // It is reported below.
   }
-  throw new SealpinError('config_invalid', `${path} is damaged`, {
-    hint: 'restore a backup of it; nothing was changed',
-  });
+  throw damagedFile(path);
 }
