@@ -6,6 +6,7 @@
 import { SealpinError, isSealpinError } from '../../../shared/errors.ts';
 import { type HttpResponse, readText, sendRequest } from '../../io/http.ts';
 import { visible } from '../../terminal/output.ts';
+import { countText } from '../../terminal/size.ts';
 import type { Timeouts } from '../../timeouts.ts';
 import type { Homes, StoredCounts } from '../control.ts';
 import { isLoopback } from '../../../shared/loopback.ts';
@@ -220,8 +221,8 @@ export async function askHomes({ kubo, left }: KuboChoice): Promise<Homes> {
 
 /** `3 files and 1 deletion`. */
 function countsText({ files, deletions }: StoredCounts): string {
-  const count = (n: number, word: string) => (n === 0 ? [] : [`${n} ${word}${n === 1 ? '' : 's'}`]);
-  return [...count(files, 'file'), ...count(deletions, 'deletion')].join(' and ');
+  const counts = [files > 0 ? countText(files, 'file') : [], deletions > 0 ? countText(deletions, 'deletion') : []];
+  return counts.flat().join(' and ');
 }
 
 /** A warning about files and deletions in a Kubo that is not in use. */
@@ -237,6 +238,5 @@ export function describeLeft({ url, files, deletions }: NonNullable<KuboChoice['
 /** The number of peers of a Kubo, as text; undefined means that it does not say. */
 export function describePeers(peers: number | undefined): string {
   if (peers === undefined) return 'number of peers unknown';
-  if (peers === 0) return 'no peers at the moment';
-  return `${peers} ${peers === 1 ? 'peer' : 'peers'}`;
+  return peers === 0 ? 'no peers at the moment' : countText(peers, 'peer');
 }

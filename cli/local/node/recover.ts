@@ -7,6 +7,7 @@
 import { lstat, mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDamage } from '../../errno.ts';
+import { countText } from '../../terminal/size.ts';
 import type { Catalog } from './catalog.ts';
 import { carSuffix, isDataFileName, partSuffix } from './data-file-name.ts';
 import { indexCar, indexFlat } from './reindex.ts';
@@ -65,14 +66,18 @@ export async function recover(options: RecoverOptions): Promise<void> {
   if (indexed.length > 0) {
     const bytes = indexed.reduce((sum, file) => sum + file.bytes, 0);
     note(
-      `node.db did not know ${files(indexed.length)} in data/ (${bytes} bytes): each was hashed, ` +
+      `node.db did not know ${countText(indexed.length, 'file')} in data/ (${bytes} bytes): each was hashed, ` +
         'indexed again and pinned',
     );
   }
-  if (aside > 0) note(`${files(aside)} in data/ that this node did not write, or cannot read, went to data/lost/`);
+  if (aside > 0)
+    note(`${countText(aside, 'file')} in data/ that this node did not write, or cannot read, went to data/lost/`);
   const missing = [...known].filter((name) => !present.has(name)).length;
   if (missing > 0)
-    note(`node.db names ${files(missing)} that data/ does not have: store the same bytes again, or put data/ back`);
+    note(
+      `node.db names ${countText(missing, 'file')} that data/ does not have: store the same bytes again, ` +
+        'or put data/ back',
+    );
 }
 
 async function indexAgain(
@@ -106,8 +111,4 @@ async function canRead(path: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-function files(count: number): string {
-  return count === 1 ? '1 file' : `${count} files`;
 }

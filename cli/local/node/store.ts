@@ -8,7 +8,7 @@
 import { mkdir, open, unlink, type FileHandle } from 'node:fs/promises';
 import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { errnoOf } from '../../errno.ts';
+import { errnoOf, ifMissing } from '../../errno.ts';
 import { catalogError, openCatalog, type BlockLocation, type Catalog, type CatalogFile } from './catalog.ts';
 import { Importer } from './importer.ts';
 import { PublishQueue } from './publish-queue.ts';
@@ -163,13 +163,7 @@ export class Store {
       this.#heldBack.push(...names);
       return;
     }
-    await Promise.all(
-      names.map((name) =>
-        unlink(join(this.#data, name)).catch((cause: unknown) => {
-          if (errnoOf(cause) !== 'ENOENT') throw cause;
-        }),
-      ),
-    );
+    await Promise.all(names.map((name) => ifMissing(unlink(join(this.#data, name)), undefined)));
     this.#unlinked.push(...names);
   }
 }
