@@ -11,6 +11,10 @@ type Make = (heading: Heading) => Command;
  */
 type CommandRow = readonly [summary: string, load: () => Promise<object>, exported?: string];
 
+/** Files with many commands. */
+const accounts = () => import('./manage-accounts.ts');
+const wholeService = () => import('./manage-service.ts');
+
 /** Every command, in the order of `help all`. */
 const table = {
   start: ['Start the service on this machine', () => import('./start.ts')],
@@ -60,32 +64,20 @@ const table = {
   copy: ['Copy files to the service of another profile', () => import('./copy.ts')],
   backup: ['Back up the account into a folder', () => import('./backup-account.ts')],
   restore: ['Store a backup in an account', () => import('./restore-account.ts')],
-  'service backup': [
-    'Back up the whole local service (for its operator)',
-    () => import('./manage-service.ts'),
-    'serviceBackup',
-  ],
-  'service restore': ['Restore the backup of a local service', () => import('./manage-service.ts'), 'serviceRestore'],
+  'service backup': ['Back up the whole local service (for its operator)', wholeService, 'serviceBackup'],
+  'service restore': ['Restore the backup of a local service', wholeService, 'serviceRestore'],
   'key create': ['Create an API key and print it once', () => import('./key.ts'), 'keyCreate'],
   'key list': ['List the API keys of the account', () => import('./key.ts'), 'keyList'],
   'key revoke': ['Revoke an API key', () => import('./key.ts'), 'keyRevoke'],
   'key export': ["Write the account's private key to a file", () => import('./key-export.ts')],
   'key restore': ['Make a key pair again from its backup words', () => import('./key-restore.ts')],
   'key rotate': ['Replace your key pair, and keep the old key for what it opens', () => import('./key-rotate.ts')],
-  'account create': [
-    'Make an account (for the operator of the service)',
-    () => import('./manage-accounts.ts'),
-    'accountCreate',
-  ],
-  'account list': ['List the accounts with what they use', () => import('./manage-accounts.ts'), 'accountList'],
-  'account quota': ['Set how much an account may store', () => import('./manage-accounts.ts'), 'accountQuota'],
-  'account disable': ['Refuse all API keys of an account', () => import('./manage-accounts.ts'), 'accountDisable'],
-  'account enable': [
-    'Let the API keys of an account work again',
-    () => import('./manage-accounts.ts'),
-    'accountEnable',
-  ],
-  'account delete': ['Delete an account with everything in it', () => import('./manage-accounts.ts'), 'accountDelete'],
+  'account create': ['Make an account (for the operator of the service)', accounts, 'accountCreate'],
+  'account list': ['List the accounts with what they use', accounts, 'accountList'],
+  'account quota': ['Set how much an account may store', accounts, 'accountQuota'],
+  'account disable': ['Refuse all API keys of an account', accounts, 'accountDisable'],
+  'account enable': ['Let the API keys of an account work again', accounts, 'accountEnable'],
+  'account delete': ['Delete an account with everything in it', accounts, 'accountDelete'],
   'account rotate': ['Replace the key pair of your account', () => import('./account-rotate.ts')],
   migrate: ['Move files to another pinning service (for the operator)', () => import('./migrate.ts')],
   repair: ['Look at every backend, and copy again what is lost (for the operator)', () => import('./repair.ts')],
