@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hourMs } from '../../shared/time.ts';
 import type { CleanupStack } from './cleanup-stack.ts';
-import { erasingClasses, tableOf, type ClassName } from './code/erasing-classes.ts';
+import { erasingClasses, ownTables, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';
 import { reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
-import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
+import { loadSecrets, localPaths, makeLocal } from './state.ts';
 import { prepareState, refuseNewer, removeOldCopies } from './upgrade/copies.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
@@ -33,25 +33,18 @@ type DirectoryOptions = {
   log(this: void, line: string): void;
 };
 
-type PreparedDirectory = {
-  readonly secrets: Secrets;
-  /** Folder of KV and the Durable Objects. */
-  readonly stateDir: string;
-  /** Reports that the last service did not stop cleanly. */
-  readonly crashed: boolean;
-  /** Writes a line to the log, which is rotated first when it is full. */
-  readonly log: (line: string) => void;
-};
-
 /**
  * Locks and prepares a data directory.
  * @param cleanup gets what must be undone at the end, the lock included
+ * @returns the tokens; `stateDir`: folder of KV and the Durable Objects; `crashed`: whether the
+ * last service did not stop cleanly; `log` writes a line to the log, which is rotated first when it
+ * is full
  * @throws already_running, service_unreachable, config_invalid, the errors of the file system
  */
 export async function prepareDirectory(
   { dataDir, backupDays, log: writeLine }: DirectoryOptions,
   cleanup: CleanupStack,
-): Promise<PreparedDirectory> {
+) {
   const paths = localPaths(dataDir);
   await makeLocal(dataDir);
   const held = await lockWhenFree(dataDir);
@@ -118,7 +111,7 @@ export async function eraseLive(stateDir: string, className: ClassName, objectId
 
 /** Removes the files of objects that stand for nothing. */
 async function removeUnknown(stateDir: string): Promise<void> {
-  for (const className of erasingClasses) await removeEmpty(objectsIn(stateDir, className), tableOf(className));
+  for (const className of erasingClasses) await removeEmpty(objectsIn(stateDir, className), ownTables[className]);
 }
 
 function fileOf(stateDir: string, className: ClassName, objectId: string): string {

@@ -7,13 +7,8 @@
  * As the Worker exports them; each has a table of its own, which an object has only if it stands
  * for something.
  */
-const tables = { Account: 'account', Share: 'share' } as const;
+export const ownTables = { Account: 'account', Share: 'share' } as const;
 
-export type ClassName = keyof typeof tables;
+export type ClassName = keyof typeof ownTables;
 
-export const erasingClasses = Object.keys(tables) as ClassName[];
-
-/** The table without which an object of a class stands for nothing. */
-export function tableOf(className: ClassName): string {
-  return tables[className];
-}
+export const erasingClasses = Object.keys(ownTables) as ClassName[];
