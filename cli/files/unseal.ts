@@ -63,11 +63,8 @@ function isLocal(blob: string): boolean {
 /** The blob argument, with a slash where it can only mean a file of this directory. */
 async function withSlash(blob: string, { cwd }: Context): Promise<string> {
   if (isLocal(blob) || isBlobId(blob) || blob === '') return blob;
-  const isFile = await stat(resolve(cwd, blob)).then(
-    (stats) => stats.isFile(),
-    () => false,
-  );
-  return isFile ? `./${blob}` : blob;
+  const stats = await stat(resolve(cwd, blob)).catch(() => undefined);
+  return stats?.isFile() === true ? `./${blob}` : blob;
 }
 
 /**

@@ -19,11 +19,7 @@ export const lockName = 'lock';
  */
 export async function holdFolder(folder: string, dataDir: string): Promise<{ release(): void } | undefined> {
   const path = join(folder, lockName);
-  const inode = (): Promise<number | undefined> =>
-    stat(path).then(
-      ({ ino }) => ino,
-      () => undefined,
-    );
+  const inode = async (): Promise<number | undefined> => (await stat(path).catch(() => undefined))?.ino;
   try {
     await makeDataDirectory(dataDir);
     await makeDirectories(folder);

@@ -116,10 +116,7 @@ async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): 
     const iterator = o.body.stream[Symbol.asyncIterator]();
     // A response before the end, or a broken connection, ends the sending; the response says more
     // than the broken pipe.
-    const settled = response.then(
-      () => true,
-      () => true,
-    );
+    const settled = Promise.allSettled([response]).then(() => true);
     const sent =
       (await isAskedFor(request, settled, o)) && (await sendBody(request, iterator, settled, o.timeouts, peer));
     if (!sent) await iterator.return?.();

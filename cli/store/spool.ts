@@ -240,9 +240,6 @@ async function readState(folder: string): Promise<SpoolState | undefined> {
   const { v, bytes, service, cid, idempotencyKey, startedAt } = found;
   const texts = [service, cid, idempotencyKey, startedAt];
   if (v !== 1 || texts.some((text) => typeof text !== 'string') || !Number.isSafeInteger(bytes)) return undefined;
-  const size = await stat(containerIn(folder)).then(
-    (stats) => stats.size,
-    () => undefined,
-  );
-  return size === bytes ? found : undefined;
+  const stats = await stat(containerIn(folder)).catch(() => undefined);
+  return stats?.size === bytes ? found : undefined;
 }
