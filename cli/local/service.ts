@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 import { CleanupStack, once, serialize } from './cleanup-stack.ts';
-import { type Controls, type Homes, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
+import { type Controls, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import { openAccount } from './default-account.ts';
 import {
@@ -61,19 +61,12 @@ export type StartOptions = {
   log(line: string): void;
 };
 
-/** A running local service. */
-export type StartedService = {
-  readonly url: string;
-  /** Of the listener. */
-  readonly port: number;
-  /** The account of a service on loopback, which is its user's. */
-  readonly account: string | undefined;
-  readonly apiKey: string | undefined;
-  readonly homes: Homes;
-  /** Resolves when the service has stopped; rejects when it stopped because of a failure. */
-  readonly stopped: Promise<void>;
-  stop(): Promise<void>;
-};
+/**
+ * A running local service. `port`: of the listener; `account`: of a service on loopback, which is
+ * its user's; `stopped` resolves when the service has stopped, and rejects when it stopped because
+ * of a failure.
+ */
+export type StartedService = Awaited<ReturnType<typeof start>>;
 
 /**
  * Starts the service of a data directory; resolves when it takes requests.
@@ -91,7 +84,7 @@ export async function startService(options: StartOptions): Promise<StartedServic
   }
 }
 
-async function start(options: StartOptions, cleanup: CleanupStack): Promise<StartedService> {
+async function start(options: StartOptions, cleanup: CleanupStack) {
   const { dataDir } = options;
   const paths = localPaths(dataDir);
   const refused: string[] = [];
