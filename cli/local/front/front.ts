@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SealpinError } from '../../../shared/errors.ts';
+import { SealpinError, type Code } from '../../../shared/errors.ts';
 import { problemType, toProblem } from '../../../shared/problem-object.ts';
 import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
@@ -93,7 +93,7 @@ function serverOf(options: FrontOptions, connections: Connections, running: Set<
     relay(request, response, { ...options, connections, forwarded }).catch((error: unknown) => {
       log(JSON.stringify({ event: 'front.failed', error: String(error) }));
       if (response.headersSent) response.destroy();
-      else respond(request, response, { status: 503, code: 'overloaded', detail: undefined, hint: undefined });
+      else respond(request, response, { status: 503, code: 'overloaded' });
     });
   };
   // An upload may take days, and the Worker ends one that stalls.
@@ -129,14 +129,8 @@ function refuse(
 function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  o: {
-    status: number;
-    code: 'forbidden' | 'invalid_request' | 'overloaded';
-    detail: string | undefined;
-    hint: string | undefined;
-  },
+  { status, code, detail, hint }: { status: number; code: Code; detail?: string; hint?: string },
 ): string {
-  const { status, code, detail, hint } = o;
   const requestId = randomUUID();
   const problem = toProblem(new SealpinError(code), { type: problemType(code), detail, hint, requestId });
   response.writeHead(status, {
