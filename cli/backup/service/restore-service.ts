@@ -27,6 +27,9 @@ export type RestoredService = {
   readonly secrets: boolean;
 };
 
+/** Whose tokens there are: new ones, or those that a key or a password opens. */
+type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly withoutSecrets: boolean };
+
 /**
  * Restores a backup. All of it appears at once, at the end; a run that is killed leaves a folder
  * that the next one replaces, and with which no service starts.
@@ -37,12 +40,7 @@ export type RestoredService = {
  */
 export async function restoreService(
   folder: ServiceFolder,
-  o: {
-    readonly withoutSecrets: boolean;
-    readonly key: string | undefined;
-    readonly passwordFile: string | undefined;
-    readonly onBytes: (bytes: number) => void;
-  },
+  o: SecretsChoice & { readonly onBytes: (bytes: number) => void },
   context: Context,
 ): Promise<RestoredService> {
   const { dataDir } = context;
@@ -113,7 +111,7 @@ async function refuseDamaged(folder: ServiceFolder, manifest: Manifest, context:
 async function secretsOf(
   folder: ServiceFolder,
   { secrets, serviceId }: Manifest,
-  o: { readonly withoutSecrets: boolean; readonly key: string | undefined; readonly passwordFile: string | undefined },
+  o: SecretsChoice,
   context: Context,
 ): Promise<string> {
   if (o.withoutSecrets) return `${JSON.stringify(newSecrets(serviceId), null, 2)}\n`;
