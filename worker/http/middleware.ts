@@ -41,11 +41,15 @@ export const accessLog: MiddlewareHandler<App> = async (c, next) => {
   });
 };
 
-const inert = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
+const inert = {
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': "default-src 'none'",
+  'Cache-Control': 'no-store',
+};
 
 /**
- * Keeps responses of the API from being pages, whatever a browser makes of their bytes. Some routes
- * set stricter headers themselves.
+ * Keeps responses of the API from being pages, whatever a browser makes of their bytes, and out of
+ * caches. Routes that allow another thing set these headers themselves.
  */
 export const inertHeaders: MiddlewareHandler<App> = async (c, next) => {
   await next();

@@ -33,7 +33,7 @@ export function problem(thrown: unknown, c: Ctx): Response {
   const hint = (error.reason === undefined ? undefined : hints[error.reason]) ?? error.hint;
   const type = problemType(error.code);
   const body = toProblem(error, { type, detail: fault === 'user' ? error.message : undefined, hint, requestId });
-  const headers = new Headers({ 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store' });
+  const headers = new Headers({ 'Content-Type': 'application/problem+json' });
   if (status === 401) headers.set('WWW-Authenticate', 'Bearer realm="sealpin"');
   const retryAfterSeconds = error.retryAfterSeconds ?? retrySeconds[status];
   if (retryAfterSeconds !== undefined) headers.set('Retry-After', String(Math.ceil(retryAfterSeconds)));

@@ -33,9 +33,9 @@ export function methodOverride(
 }
 
 /**
- * Refuses another version of the protocol, names ours in every response, and keeps responses out of
- * caches. To HEAD and PATCH it says 423 where a client that read anything else would forget the
- * upload and send everything again.
+ * Refuses another version of the protocol, and names ours in every response. To HEAD and PATCH it
+ * says 423 where a client that read anything else would forget the upload and send everything
+ * again.
  */
 export const tus: MiddlewareHandler<App> = async (c, next) => {
   const { method } = c.req.raw;
@@ -59,5 +59,4 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     }
   }
   c.res.headers.set('Tus-Resumable', tusVersion);
-  c.res.headers.set('Cache-Control', 'no-store');
 };

@@ -24,9 +24,8 @@ export async function listAccountUsage(c: Ctx): Promise<Response> {
 }
 
 function usageList(c: Ctx, { usage, next }: UsagePage): Response {
-  const body: UsageList = {
+  return c.json<UsageList>({
     usage: usage.map(({ key: keyId, ...used }) => ({ keyId, ...used })),
     ...cursorOf({ next }),
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }

@@ -67,32 +67,30 @@ export async function createAccount(c: Ctx): Promise<Response> {
 export async function listAccounts(c: Ctx): Promise<Response> {
   const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, AccountQuery));
   const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
-  const body: AccountList = {
+  return c.json<AccountList>({
     accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
     cursor,
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }
 
 /** Returns an account, and enters it in the list if it is missing there. */
 export async function readAccountSummary(c: Ctx): Promise<Response> {
   const account = await unwrap(accountOf(c).object.administration.read());
-  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+  return c.json<AccountSummary>(accountSummary(account));
 }
 
 /** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
 export async function changeAccount(c: Ctx): Promise<Response> {
   const changes = await readJson(c.req.raw, AccountChanges);
   const account = await unwrap(accountOf(c).object.administration.change(changes));
-  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+  return c.json<AccountSummary>(accountSummary(account));
 }
 
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
   const { files, keys, shares } = await unwrap(object.close(c.var.requestId));
-  const body: AccountReceipt = { account: id, files, keys, shares };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  return c.json<AccountReceipt>({ account: id, files, keys, shares });
 }
 
 /** Returns the account of the API key, and the key's own record. */
@@ -104,14 +102,13 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const { id, publicKey, ...others } = accountView(account);
-  const body: AccountDetails = {
+  return c.json<AccountDetails>({
     account: { id, publicKey, ...(!isInvitation(key) && { ...others, recovery: account.recoveryKey ?? undefined }) },
     usage: seesUsage ? { files: usage.files, bytes: usage.bytes } : undefined,
     quotaBytes: seesUsage ? (quotaBytes ?? undefined) : undefined,
     rotation: previous === null ? undefined : rotationView(previous, remaining),
     key: { ...keyView(account.id, key), left, sealed: sealed?.toBase64() },
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }
 
 /**
@@ -184,7 +181,7 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
     key: keyView(account.id, key),
     apiKey: apiKey.text,
   };
-  return c.json(body, 201, { 'Cache-Control': 'no-store' });
+  return c.json(body, 201);
 }
 
 /** The account that a path names. @throws not_found when it cannot be the id of one */

@@ -13,8 +13,7 @@ export async function listEvents(c: Ctx, { account, key }: Principal): Promise<R
   const { after, limit } = parseQuery(c, EventQuery);
   const position = after === undefined ? undefined : Number.parseInt(after, 36);
   const { events, next, more } = await unwrap(account.events(key.hash, { after: position, limit }));
-  const body: EventList = { events: events.map((event) => eventView(event)), ...cursorOf({ next }), more };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  return c.json<EventList>({ events: events.map((event) => eventView(event)), ...cursorOf({ next }), more });
 }
 
 /** The member that has the ID of what an event happened to, by the first word of its action. */

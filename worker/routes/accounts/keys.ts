@@ -41,20 +41,18 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
     : null;
   const key: NewKey = { id, hash: apiKey.hash, signer: signerOf(apiKey), ...record, sealed };
   await unwrap(principal.account.keys.add(principal.key.hash, key, spki));
-  const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
-  return c.json(body, 201, { 'Cache-Control': 'no-store' });
+  return c.json<NewApiKeyResponse>({ key: keyView(account, key), apiKey: apiKey.text }, 201);
 }
 
 /** Lists the keys that are not revoked, and marks the one of the request. */
 export async function listKeys(c: Ctx, principal: Principal): Promise<Response> {
   const { keys, current } = await unwrap(principal.account.keys.list(principal.key.hash));
-  const body: ApiKeyList = {
+  return c.json<ApiKeyList>({
     keys: keys.map((key) => ({
       ...keyView(principal.key.account, key),
       current: key.id === current ? true : undefined,
     })),
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }
 
 /**
@@ -66,9 +64,8 @@ export async function revokeKey(c: Ctx, principal: Principal): Promise<Response>
   const { revoked, shares } = await unwrap(
     principal.account.keys.revoke(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
   );
-  const body: Revoked = {
+  return c.json<Revoked>({
     revoked: [...revoked],
     shares: shares.length > 0 ? shares.map(({ id, record }) => ({ id, record })) : undefined,
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }

@@ -41,14 +41,13 @@ export async function rotateAccount(c: Ctx, principal: Principal): Promise<Respo
   const rewrapped = state.previous === null ? [] : await rewrapAll(principal, state, state.files);
   const { remaining } = await unwrap(account.rotation.rewrap(key.hash, state.spki, rewrapped));
   const unreadable = state.files.filter(({ header }, index) => header !== null && rewrapped[index]?.header === null);
-  const body: Rotation = {
+  return c.json<Rotation>({
     publicKey: encodePublicKeyFile(state.spki),
     done: remaining === 0,
     remaining,
     unreadable: unreadable.length === 0 ? undefined : unreadable.map(({ fileId }) => fileId),
     ...ended,
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }
 
 const notDone = 'the rotation to this key pair is not done';

@@ -43,7 +43,7 @@ export async function changeFile(c: Ctx, principal: Principal): Promise<Response
     const { update, about } = await updateOf(principal, found, change);
     const changed = await unwrap(account.files.change(key.hash, fileId, update));
     const body: StoredFile = storedFile(changed.file, about, pins);
-    return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed.file, 'file', pins) });
+    return c.json(body, 200, { ETag: etagOf(changed.file, 'file', pins) });
   });
 }
 
@@ -66,7 +66,7 @@ async function nameFile(
     const changed = (await unwrap(account.files.change(key.hash, fileId, update))).file;
     const { size, contentType } = aboutPlain(changed);
     const body = storedFile({ ...changed, details: null }, { filename: undefined, size, contentType }, pins);
-    return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed, 'file', pins) });
+    return c.json(body, 200, { ETag: etagOf(changed, 'file', pins) });
   });
 }
 

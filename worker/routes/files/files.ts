@@ -43,11 +43,8 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
     }),
   );
   const cursor = result.next === undefined ? undefined : cursorAt(result.next);
-  const body: FileList = { files, cursor };
-  return c.json(body, 200, {
-    'Cache-Control': 'no-store',
-    ...(cursor === undefined ? {} : { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` }),
-  });
+  const link = cursor && { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` };
+  return c.json<FileList>({ files, cursor }, 200, { ...link });
 }
 
 /** The path and query of a request for another page (RFC 8288 section 3.1). */
@@ -70,7 +67,7 @@ export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<R
     }
     return await unwrap(account.files.remove(key.hash, fileId, c.var.requestId, version));
   });
-  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+  return c.json(receiptView(c.env, receipt));
 }
 
 /** Deletes many files at once. */
@@ -81,17 +78,16 @@ export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<
   checkRecoverable(c.env);
   const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds, c.var.requestId));
   const removed = new Set(receipts.map(({ fileId }) => fileId));
-  const body: DeletedFiles = {
+  return c.json<DeletedFiles>({
     receipts: receipts.map((receipt) => receiptView(c.env, receipt)),
     notFound: fileIds.filter((fileId) => !removed.has(fileId)),
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  });
 }
 
 /** The receipt of a file that was deleted, or that has expired. */
 export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<Response> {
   const { receipt } = await unwrap(account.files.receipt(key.hash, parseFileId(c)));
-  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+  return c.json(receiptView(c.env, receipt));
 }
 
 function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, backedUp }: ReceiptRecord): Receipt {
@@ -114,6 +110,5 @@ export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<R
   const fileId = parseFileId(c);
   const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
   const { pins, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
-  const body: Verification = { fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) };
-  return c.json(body, isDone ? 200 : 202, { 'Cache-Control': 'no-store' });
+  return c.json<Verification>({ fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) }, isDone ? 200 : 202);
 }

@@ -170,10 +170,7 @@ async function created(
   const { digest, size, contentType } = about;
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = { ...storedFile(record, known, await newPins(c.env, record)), digest };
-  return c.json(body, 201, {
-    'Cache-Control': 'no-store',
-    Location: `/v1/storage/${record.fileId}`,
-  });
+  return c.json(body, 201, { Location: `/v1/storage/${record.fileId}` });
 }
 
 /** The response to the first request, built again: no response is stored. */

@@ -11,7 +11,6 @@ import { requireRestoreToken } from '../../auth/operator.ts';
 import { unwrap } from '../../objects/result.ts';
 import { accountOf } from '../accounts/accounts.ts';
 
-const noStore = { 'Cache-Control': 'no-store' };
 /** Bytes of a page: 100 shares with the longest records and the most files are about half of it. */
 const maxPageBytes = 16 * 1024 ** 2;
 
@@ -20,8 +19,7 @@ export async function readBackup(c: Ctx): Promise<Response> {
   const { object } = accountOf(c);
   const { cursor, limit } = parseQuery(c, BackupQuery);
   const { page } = await unwrap(object.administration.backup(cursor, limit));
-  const body: BackupPage = { format: backupFormat, pinsOf: serviceId(c.env), ...page };
-  return c.json(body, 200, noStore);
+  return c.json<BackupPage>({ format: backupFormat, pinsOf: serviceId(c.env), ...page });
 }
 
 /**
@@ -41,6 +39,5 @@ export async function restoreBackup(c: Ctx): Promise<Response> {
       hint: `set SERVICE_ID to "${pinsOf}": otherwise the pins would count as somebody else’s`,
     });
   const { unpinned, usage, keys } = await unwrap(object.administration.restore(page, c.var.requestId));
-  const body: RestoredPage = { accountId: id, next: page.next, keys, files: usage.files, unpinned };
-  return c.json(body, 200, noStore);
+  return c.json<RestoredPage>({ accountId: id, next: page.next, keys, files: usage.files, unpinned });
 }

@@ -25,8 +25,7 @@ export function allowCid(c: Ctx): Promise<Response> {
 export async function readDenied(c: Ctx): Promise<Response> {
   const cid = deniedCid(c);
   const { createdAt } = await unwrap((await pinOf(c.env, cid)).denied(cid));
-  const body: DeniedCid = { cid, createdAt: new Date(createdAt).toISOString() };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  return c.json<DeniedCid>({ cid, createdAt: new Date(createdAt).toISOString() });
 }
 
 /**
@@ -42,8 +41,7 @@ async function change(c: Ctx, denied: boolean): Promise<Response> {
   const { accounts } = await unwrap((await pinOf(c.env, cid)).deny(cid, denied, page));
   await askInBatches(accounts, (id) => unwrap(c.env.ACCOUNT.getByName(id).administration.deny(cid, denied)));
   const cursor = accounts.length === pageAccounts ? accounts.at(-1) : undefined;
-  const body: DenylistReceipt = { cid, accounts: accounts.length, cursor };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  return c.json<DenylistReceipt>({ cid, accounts: accounts.length, cursor });
 }
 
 function deniedCid(c: Ctx): string {

@@ -47,8 +47,7 @@ export async function readHealth(c: Ctx): Promise<Response> {
     if (!isUp || isWrong) body.status = 'degraded';
     if (await isOperator(c)) Object.assign(body, state, { serviceId: serviceId(c.env) }, await migrationsNow(c));
   }
-  const headers = { 'Cache-Control': 'no-store' };
-  return isUp ? c.json(body, 200, headers) : c.json(body, 503, { ...headers, 'Retry-After': String(retrySeconds) });
+  return isUp ? c.json(body) : c.json(body, 503, { 'Retry-After': String(retrySeconds) });
 }
 
 /**

@@ -95,7 +95,7 @@ export async function readMetrics(c: Ctx): Promise<Response> {
       })),
     ),
   ];
-  return c.body(exposition(metrics), 200, { 'Content-Type': expositionType, 'Cache-Control': 'no-store' });
+  return c.body(exposition(metrics), 200, { 'Content-Type': expositionType });
 }
 
 /** Answers of the objects of a kind, and the number of those that gave none. */

@@ -20,8 +20,6 @@ import { shardNames } from '../../objects/pin/shard-names.ts';
 import { serviceOf } from '../../backends/configured.ts';
 import { isReadable } from '../../backends/contract.ts';
 
-const noStore = { 'Cache-Control': 'no-store' };
-
 /** A page of the pins of all accounts. */
 export async function listPins(c: Ctx): Promise<Response> {
   const { state, limit, cursor } = parseQuery(c, PinsQuery);
@@ -40,11 +38,10 @@ export async function listPins(c: Ctx): Promise<Response> {
   const pins = found.flat();
   const page = pins.slice(0, limit);
   const last = page.at(-1);
-  const body: PinPage = {
+  return c.json<PinPage>({
     pins: page.map(({ row }) => surveyedPin(row)),
     cursor: pins.length > limit && last ? `${last.name}.${last.row.cid}.${last.row.service}` : undefined,
-  };
-  return c.json(body, 200, noStore);
+  });
 }
 
 function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: SurveyedRow): SurveyedPin {
@@ -65,8 +62,7 @@ export async function repairPins(c: Ctx): Promise<Response> {
   for (const { counts } of answers)
     for (const [state, count] of Object.entries(counts) as [keyof typeof pins, number][])
       pins[state] = (pins[state] ?? 0) + count;
-  const body: Repair = { pins };
-  return c.json(body, 202, noStore);
+  return c.json<Repair>({ pins }, 202);
 }
 
 /** Begins to move what one service holds to another. */
@@ -83,13 +79,12 @@ export async function createMigration(c: Ctx): Promise<Response> {
   await askShards(c.env, shardNames, (pin) => unwrap(pin.migrate(from, to)));
   const all = await migrationsOf(c.env);
   const body = all.find((each) => each.from === from && each.to === to);
-  return c.json(body, 202, { ...noStore, Location: '/v1/operator/migrations' });
+  return c.json(body, 202, { Location: '/v1/operator/migrations' });
 }
 
 /** Lists migrations and their progress. */
 export async function listMigrations(c: Ctx): Promise<Response> {
-  const body: MigrationList = { migrations: await migrationsOf(c.env) };
-  return c.json(body, 200, noStore);
+  return c.json<MigrationList>({ migrations: await migrationsOf(c.env) });
 }
 
 /** Ends a migration: what has moved stays there, and the rest where it was. */
@@ -98,11 +93,7 @@ export async function cancelMigration(c: Ctx): Promise<Response> {
   const answers = await askShards(c.env, shardNames, (pin) => unwrap(pin.cancelMigration(from, to)));
   if (!answers.some(({ found }) => found)) throw new SealpinError('not_found');
   const all = await migrationsOf(c.env);
-  return c.json(
-    all.find((each) => each.from === from && each.to === to),
-    200,
-    noStore,
-  );
+  return c.json(all.find((each) => each.from === from && each.to === to));
 }
 
 /**

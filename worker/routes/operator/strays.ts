@@ -8,11 +8,9 @@ import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
 import { servicesOf } from '../../backends/configured.ts';
 
-const noStore = { 'Cache-Control': 'no-store' };
-
 /** Lists the stores that have some. */
 export async function listStrays(c: Ctx): Promise<Response> {
-  return c.json(await straysOf(c.env), 200, noStore);
+  return c.json(await straysOf(c.env));
 }
 
 /** Lets those of a store be removed, once. @throws not_found where there is no such backend */
@@ -20,7 +18,7 @@ export async function removeStrays(c: Ctx): Promise<Response> {
   const service = c.req.param('service') ?? '';
   if (!servicesOf(c.env).some(({ id }) => id === service))
     throw new SealpinError('not_found', `no backend is called ${service}`);
-  return c.json(await straysOf(c.env, service), 202, noStore);
+  return c.json(await straysOf(c.env, service), 202);
 }
 
 async function straysOf(env: Bindings, removed?: string): Promise<StrayList> {

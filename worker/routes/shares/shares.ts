@@ -41,8 +41,6 @@ const defaultOpens = 5;
 /** Bytes of a request: the largest record in base64, and the IDs of its files. */
 const maxBodyBytes = 128 * 1024;
 
-const noStore = { 'Cache-Control': 'no-store' };
-
 export async function createShare(c: Ctx, caller: Principal): Promise<Response> {
   const { shares } = caller.account;
   const { key } = await unwrap(shares.sharer(caller.key.hash));
@@ -71,7 +69,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
     ),
   );
   const status: Terms = { ...share, state: 'active', opensLeft: share.opens };
-  const headers = { ...noStore, ETag: etagOf(status), Location: `/v1/shares/${share.id}` };
+  const headers = { ETag: etagOf(status), Location: `/v1/shares/${share.id}` };
   return c.json(shareView(share, status), 201, headers);
 }
 
@@ -89,8 +87,7 @@ async function refuseTaken(c: Ctx, id: string | undefined): Promise<void> {
 export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
   const page = await unwrap(caller.account.shares.list(caller.key.hash, pageOf(parseQuery(c, PageQuery))));
   const shares = await Promise.all(page.shares.map(async (share) => shareView(share, await statusOf(c, share))));
-  const body: ShareList = { shares, ...cursorOf(page) };
-  return c.json(body, 200, noStore);
+  return c.json<ShareList>({ shares, ...cursorOf(page) });
 }
 
 /**
@@ -107,7 +104,7 @@ export async function changeShare(c: Ctx, { account, key }: Principal): Promise<
     const seen = isConditional(c.req.raw.headers) ? await lookAt(c, id) : undefined;
     if (seen !== undefined) checkConditions(c.req.raw.headers, [etagOf(seen)], null);
     const { share, status } = await unwrap(account.shares.change(key.hash, id, { opens, expiresAt: end, seen }));
-    return c.json(shareView(share, status), 200, { ...noStore, ETag: etagOf(status) });
+    return c.json(shareView(share, status), 200, { ETag: etagOf(status) });
   });
 }
 
@@ -119,14 +116,13 @@ export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> 
   checkRecoverable(c.env);
   const { record, files, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id, c.var.requestId));
   const status = record === 'destroyed' ? await lookAt(c, id) : undefined;
-  const body: ShareReceipt = {
+  return c.json<ShareReceipt>({
     id,
     record,
     opened: status && status.opens - status.opensLeft,
     files: files.length > 0 ? files : undefined,
     ...recoverable(c.env, backedUp),
-  };
-  return c.json(body, 200, noStore);
+  });
 }
 
 /**
@@ -137,7 +133,7 @@ export async function readShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
   const status = await unwrap(shareOf(c.env, id).look());
   const { state, password, expiresAt, opensLeft } = status;
-  const headers = { ...noStore, ETag: etagOf(status) };
+  const headers = { ETag: etagOf(status) };
   if (isNotModified(c.req.raw.headers, headers.ETag)) return c.body(null, 304, headers);
   const body: ShareStatus = { id, state, password, expiresAt: new Date(expiresAt).toISOString(), opensLeft };
   return c.json(body, 200, headers);
@@ -148,7 +144,7 @@ export async function openShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
   const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(hashOfOpening(c)));
   const body: OpenedShare = { record: record.toBase64(), opensLeft };
-  return c.json(body, 200, { ...noStore, ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
+  return c.json(body, 200, { ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
 }
 
 /**

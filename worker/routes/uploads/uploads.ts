@@ -126,7 +126,7 @@ export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> 
 /** Returns the state of an upload. It does not disturb a request that continues it. */
 export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
   const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), false));
-  return c.json(uploadView(upload), 200);
+  return c.json(uploadView(upload));
 }
 
 /**
@@ -135,8 +135,7 @@ export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
  */
 export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
   const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
-  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload)) };
-  return c.json(body, 200);
+  return c.json<ResumableUploadList>({ uploads: uploads.map((upload) => uploadView(upload)) });
 }
 
 /** Ends an upload. A file that was stored stays. */
