@@ -7,26 +7,19 @@ import { isCode, SealpinError } from '../shared/errors.ts';
 /** Timeout of a response: a page of a backup asks the pinning service for each of its files. */
 const responseMs = 120_000;
 
-/** Client of the operator's routes. @param url the service's origin */
-export type OperatorApi = {
-  get<S extends v.GenericSchema>(path: string, shape: S): Promise<v.InferOutput<S>>;
-  post<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
-  put<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
-};
+/** Client of the operator's routes. */
+export type OperatorApi = ReturnType<typeof operatorApi>;
 
 /** Options of a request: a token besides the operator's, and what ends the request. */
 type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal };
 
 /**
  * Makes a client.
+ * @param url the service's origin
  * @throws usage where the token would be sent unencrypted; on each call: the code of the service's
  * problem, service_unreachable, service_answer, and the reason of the signal
  */
-export function operatorApi(
-  url: string,
-  token: string,
-  { restoreToken, signal }: OperatorApiOptions = {},
-): OperatorApi {
+export function operatorApi(url: string, token: string, { restoreToken, signal }: OperatorApiOptions = {}) {
   refuseUnencrypted(new URL(url), 'the operator’s token');
   const headers = {
     Authorization: `Bearer ${token}`,
@@ -52,8 +45,10 @@ export function operatorApi(
     throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, { hint });
   }
   return {
-    get: (path, shape) => send(path, {}, shape),
-    post: (path, body, shape) => send(path, { method: 'POST', body }, shape),
-    put: (path, body, shape) => send(path, { method: 'PUT', body }, shape),
+    get: <S extends v.GenericSchema>(path: string, shape: S) => send(path, {}, shape),
+    post: <S extends v.GenericSchema>(path: string, body: string, shape: S) =>
+      send(path, { method: 'POST', body }, shape),
+    put: <S extends v.GenericSchema>(path: string, body: string, shape: S) =>
+      send(path, { method: 'PUT', body }, shape),
   };
 }
