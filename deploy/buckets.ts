@@ -2,7 +2,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
 import { listSetting, type Configuration } from './configuration.ts';
-import { errorMessage, hintOf, type Finding } from './finding.ts';
+import { failure, fine, wrong, type Finding } from './finding.ts';
 import { reasonOf, type Wrangler } from './wrangler.ts';
 
 /** A rule of a bucket: what it does, and to which keys. */
@@ -56,26 +56,25 @@ async function findingsOf(wrangler: Wrangler, bucket: string): Promise<Finding[]
       rulesOf(wrangler, 'lifecycle', bucket),
     ]);
     if (locks === undefined || lifecycle === undefined)
-      return [{ ok: false, what: `the account has no R2 bucket ${bucket}`, todo: 'run npm run setup: it creates it' }];
+      return [wrong(`the account has no R2 bucket ${bucket}`, 'run npm run setup: it creates it')];
     const held = locks.filter(({ enabled }) => enabled);
     // Parts of requests that broke off may go: the service sends none of R2's multipart uploads.
     const removing = lifecycle.filter(({ enabled, does }) => enabled && /Expire objects|Infrequent Access/.test(does));
-    if (held.length + removing.length === 0) return [{ ok: true, what: `R2 bucket ${bucket}, without rules` }];
+    if (held.length + removing.length === 0) return [fine(`R2 bucket ${bucket}, without rules`)];
     return [
-      ...held.map(({ name, prefix, does }) => ({
-        ok: false as const,
-        what: `R2 bucket ${bucket}: the lock rule "${name}" (${prefix}, ${does}) keeps what is deleted`,
-        todo: `where it applies to this service: npx wrangler r2 bucket lock remove ${bucket} --name "${name}"`,
-      })),
-      ...removing.map(({ name, prefix, does }) => ({
-        ok: false as const,
-        what: `R2 bucket ${bucket}: the lifecycle rule "${name}" (${prefix}, ${does}) takes files away`,
-        todo: `where it applies to this service: npx wrangler r2 bucket lifecycle remove ${bucket} --name "${name}"`,
-      })),
+      ...held.map((rule) => ruleFinding(bucket, 'lock', rule, 'keeps what is deleted')),
+      ...removing.map((rule) => ruleFinding(bucket, 'lifecycle', rule, 'takes files away')),
     ];
   } catch (error) {
-    return [{ ok: false, what: errorMessage(error), todo: hintOf(error) ?? 'try again' }];
+    return [failure(error, 'try again')];
   }
+}
+
+function ruleFinding(bucket: string, kind: 'lock' | 'lifecycle', { name, prefix, does }: Rule, harm: string): Finding {
+  return wrong(
+    `R2 bucket ${bucket}: the ${kind} rule "${name}" (${prefix}, ${does}) ${harm}`,
+    `where it applies to this service: npx wrangler r2 bucket ${kind} remove ${bucket} --name "${name}"`,
+  );
 }
 
 /**

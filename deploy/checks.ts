@@ -1,8 +1,7 @@
 /** Checks of `doctor`, each of which ends in a line. */
 import packageJson from '../package.json' with { type: 'json' };
 import { refuseUnencrypted } from '../cli/remote/client.ts';
-import { errorMessage, hintOf } from './finding.ts';
-import type { Finding } from './finding.ts';
+import { failure, fine, note, wrong, type Finding } from './finding.ts';
 import {
   faultIn,
   faultsOf,
@@ -35,7 +34,7 @@ export type Subject = {
 /** The programs that deploy. */
 export function versions(): Finding {
   const { version, devDependencies } = packageJson;
-  return { ok: true, what: `Sealpin ${version}, wrangler ${devDependencies.wrangler}, Node ${process.versions.node}` };
+  return fine(`Sealpin ${version}, wrangler ${devDependencies.wrangler}, Node ${process.versions.node}`);
 }
 
 /** The configuration by itself. */
@@ -43,11 +42,10 @@ export function checkConfiguration({ configuration }: Pick<Subject, 'configurati
   const faults = faultsOf(configuration);
   if (faults.length > 0) return faults.map((fault) => ({ ok: false, ...fault }));
   return [
-    { ok: true, what: `the configuration of ${configuration.name} is complete` },
-    ...loopbackAddresses(configuration).map((address) => ({
-      ok: undefined,
-      what: `${address} is on this machine, where no Worker of Cloudflare's reaches it`,
-    })),
+    fine(`the configuration of ${configuration.name} is complete`),
+    ...loopbackAddresses(configuration).map((address) =>
+      note(`${address} is on this machine, where no Worker of Cloudflare's reaches it`),
+    ),
   ];
 }
 
@@ -58,14 +56,12 @@ export async function checkCloudflare({ configuration, wrangler }: Subject): Pro
     const [namespaces, secrets] = await Promise.all([kvNamespaces(wrangler), secretNames(wrangler)]);
     const names = accounts.map(({ name }) => name).join(', ');
     return [
-      { ok: true, what: `wrangler is logged in${names === '' ? '' : `: ${names}`}` },
+      fine(`wrangler is logged in${names === '' ? '' : `: ${names}`}`),
       kvFinding(configuration, namespaces, secrets !== undefined),
       ...secretFindings(configuration, secrets),
     ];
   } catch (error) {
-    return [
-      { ok: false, what: errorMessage(error), todo: hintOf(error) ?? 'try again; npx wrangler whoami shows the login' },
-    ];
+    return [failure(error, 'try again; npx wrangler whoami shows the login')];
   }
 }
 
@@ -76,24 +72,20 @@ function kvFinding(
 ): Finding {
   const title = kvTitle(name);
   const found = namespaces.find((each) => (kvId === undefined ? each.title === title : each.id === kvId));
-  if (found !== undefined) return { ok: true, what: `KV namespace ${found.title} (${found.id})` };
+  if (found !== undefined) return fine(`KV namespace ${found.title} (${found.id})`);
   if (kvId !== undefined)
-    return {
-      ok: false,
-      what: `the account has no KV namespace ${kvId}`,
-      todo:
-        'remove the line id from the configuration: wrangler creates a namespace; or log in to the ' +
+    return wrong(
+      `the account has no KV namespace ${kvId}`,
+      'remove the line id from the configuration: wrangler creates a namespace; or log in to the ' +
         'account that has it',
-    };
+    );
   // An inherited binding may have been connected to a namespace with another title.
-  if (isDeployed)
-    return { ok: undefined, what: `KV namespace: the binding of the deployed Worker, none is called ${title}` };
-  return { ok: undefined, what: `KV namespace ${title}: wrangler creates it with the first deployment` };
+  if (isDeployed) return note(`KV namespace: the binding of the deployed Worker, none is called ${title}`);
+  return note(`KV namespace ${title}: wrangler creates it with the first deployment`);
 }
 
 function secretFindings(configuration: Configuration, present: readonly string[] | undefined): Finding[] {
-  if (present === undefined)
-    return [{ ok: false, what: `there is no Worker ${configuration.name} yet`, todo: 'run npm run setup' }];
+  if (present === undefined) return [wrong(`there is no Worker ${configuration.name} yet`, 'run npm run setup')];
   let needed: string[];
   try {
     needed = neededSecrets(configuration);
@@ -102,20 +94,18 @@ function secretFindings(configuration: Configuration, present: readonly string[]
     return [];
   }
   const missing = needed.filter((name) => !present.includes(name));
-  const findings: Finding[] = missing.map((name) => ({
-    ok: false,
-    what: `the secret ${name} is not set`,
-    todo: `run npm run setup, or npx wrangler secret put ${name}`,
-  }));
-  if (missing.length === 0) findings.push({ ok: true, what: `secrets ${needed.join(', ')}` });
-  if (!present.includes('METRICS_TOKEN'))
-    findings.push({ ok: undefined, what: 'METRICS_TOKEN is not set: the service has no metrics' });
+  const findings: Finding[] = missing.map((name) =>
+    wrong(`the secret ${name} is not set`, `run npm run setup, or npx wrangler secret put ${name}`),
+  );
+  if (missing.length === 0) findings.push(fine(`secrets ${needed.join(', ')}`));
+  if (!present.includes('METRICS_TOKEN')) findings.push(note('METRICS_TOKEN is not set: the service has no metrics'));
   if (present.includes(restoreSecret))
-    findings.push({
-      ok: false,
-      what: `${restoreSecret} is set: with the operator’s token it puts any rows into an account`,
-      todo: `when no restoration runs: npx wrangler secret delete ${restoreSecret}`,
-    });
+    findings.push(
+      wrong(
+        `${restoreSecret} is set: with the operator’s token it puts any rows into an account`,
+        `when no restoration runs: npx wrangler secret delete ${restoreSecret}`,
+      ),
+    );
   return findings;
 }
 
@@ -135,10 +125,7 @@ export async function checkPinning({
   const unknown = names.filter((name) => secretOf(name) === undefined);
   if (unknown.length > 0)
     return [
-      {
-        ok: undefined,
-        what: `backends: not tried without their secrets; set ${unknown.join(', ')} in the environment to try them`,
-      },
+      note(`backends: not tried without their secrets; set ${unknown.join(', ')} in the environment to try them`),
     ];
   // Nobody but the Worker reaches what is bound to it.
   const reachable = pinningServices(configuration, secretOf).filter(({ type }) => type !== 'r2');
@@ -148,30 +135,24 @@ export async function checkPinning({
         const signal = AbortSignal.timeout(roundTripMs);
         if (service.takes === 'objects') {
           await service.ping(signal);
-          return { ok: true, what: `object store ${service.id}: responds, and takes the key; nothing was stored` };
+          return fine(`object store ${service.id}: responds, and takes the key; nothing was stored`);
         }
         if (!takesBlocks(service)) {
           await service.ping(signal);
-          return {
-            ok: true,
-            what: `pinning service ${service.id}: responds; it fetches or gets whole files later, so none was tried`,
-          };
+          return fine(
+            `pinning service ${service.id}: responds; it fetches or gets whole files later, so none was tried`,
+          );
         }
         const { version, peers } = await service.ping(signal);
         const cid = await roundTrip(service, signal);
         const count = peers === undefined ? '' : `, ${peers.answering} of ${peers.listed} peers answer`;
-        return {
-          ok: true,
-          what: `pinning service ${service.id} (${version}${count}): stored, read and removed ${cid}`,
-        };
+        return fine(`pinning service ${service.id} (${version}${count}): stored, read and removed ${cid}`);
       } catch (error) {
-        return {
-          ok: false,
-          what: `pinning service ${service.id}: ${errorMessage(error)}`,
-          todo:
-            hintOf(error) ??
-            'see docs/operating.md: the token needs nine commands, and the proxy must pass large bodies',
-        };
+        return failure(
+          error,
+          'see docs/operating.md: the token needs nine commands, and the proxy must pass large bodies',
+          `pinning service ${service.id}: `,
+        );
       }
     }),
   );
@@ -180,35 +161,27 @@ export async function checkPinning({
 /** The deployed service, as a client reaches it. */
 export async function checkService(subject: Subject): Promise<Finding[]> {
   const { url } = subject;
-  if (url === undefined) return [{ ok: undefined, what: 'deployed service: not tried; name its address with --url' }];
+  if (url === undefined) return [note('deployed service: not tried; name its address with --url')];
   const open = faultsAt([new URL(url)], 'the operator’s token');
   if (open.length > 0) return open;
   const health = await ask(`${url}/v1/health`);
   if ('finding' in health) return [health.finding];
   const { version, status } = (await jsonOf(health.response)) as { version?: string; status?: string };
   if (version === undefined || status === undefined)
-    return [
-      {
-        ok: false,
-        what: `${url} responds, and is not Sealpin`,
-        todo: 'check --url, and the domain in the configuration',
-      },
-    ];
+    return [wrong(`${url} responds, and is not Sealpin`, 'check --url, and the domain in the configuration')];
   return [
     status === 'ok'
-      ? { ok: true, what: `${url} responds, and can store and read` }
-      : {
-          ok: false,
-          what: `${url} responds, and is ${status}`,
-          todo: 'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "When it fails"',
-        },
+      ? fine(`${url} responds, and can store and read`)
+      : wrong(
+          `${url} responds, and is ${status}`,
+          'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "When it fails"',
+        ),
     version === packageJson.version
-      ? { ok: true, what: `${url} runs this version` }
-      : {
-          ok: false,
-          what: `${url} runs Sealpin ${version}, and this is ${packageJson.version}`,
-          todo: 'deploy this version first: npm run deploy',
-        },
+      ? fine(`${url} runs this version`)
+      : wrong(
+          `${url} runs Sealpin ${version}, and this is ${packageJson.version}`,
+          'deploy this version first: npm run deploy',
+        ),
     ...(await checkOperatorRoutes(subject, url)),
     ...(await checkServiceId(subject, url)),
     await checkCors(subject, url),
@@ -222,11 +195,10 @@ async function checkOperatorRoutes(subject: Subject, url: string): Promise<Findi
   await described.response.body?.cancel();
   if (described.response.status === 404)
     return [
-      {
-        ok: false,
-        what: `${url} is older than this version: it has no routes below /v1/operator`,
-        todo: 'deploy this version first: npm run deploy',
-      },
+      wrong(
+        `${url} is older than this version: it has no routes below /v1/operator`,
+        'deploy this version first: npm run deploy',
+      ),
     ];
   return [...(await checkOperator(subject, url)), ...(await checkMetrics(subject, url))];
 }
@@ -234,28 +206,21 @@ async function checkOperatorRoutes(subject: Subject, url: string): Promise<Findi
 async function checkOperator({ secretOf }: Subject, url: string): Promise<Finding[]> {
   const token = secretOf('ADMIN_TOKEN');
   if (token === undefined)
-    return [
-      {
-        ok: undefined,
-        what: 'operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file',
-      },
-    ];
+    return [note('operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file')];
   const listed = await ask(`${url}/v1/operator/accounts?limit=1`, { Authorization: `Bearer ${token}` });
   if ('finding' in listed) return [listed.finding];
   const { status } = listed.response;
   if (status === 200)
     return [
-      { ok: true, what: 'the operator’s token lists accounts, which are in KV' },
+      fine('the operator’s token lists accounts, which are in KV'),
       ...(await told(`${url}/v1/operator/strays`, token, strayFindings)),
       ...(await told(`${url}/v1/health`, token, backendFindings)),
     ];
   return [
-    {
-      ok: false,
-      what: `the operator’s token: ${url} responds with ${status}`,
-      todo:
-        status === 401 ? 'put the same token with npx wrangler secret put ADMIN_TOKEN' : 'npx wrangler tail shows why',
-    },
+    wrong(
+      `the operator’s token: ${url} responds with ${status}`,
+      status === 401 ? 'put the same token with npx wrangler secret put ADMIN_TOKEN' : 'npx wrangler tail shows why',
+    ),
   ];
 }
 
@@ -273,9 +238,9 @@ async function checkMetrics({ secretOf }: Subject, url: string): Promise<Finding
   if ('finding' in asked) return [asked.finding];
   const { status } = asked.response;
   await asked.response.body?.cancel();
-  if (status === 200) return [{ ok: true, what: 'the token for metrics reads them' }];
+  if (status === 200) return [fine('the token for metrics reads them')];
   const todo = 'put the same token with npx wrangler secret put METRICS_TOKEN';
-  return [{ ok: false, what: `the token for metrics: ${url} responds with ${status}`, todo }];
+  return [wrong(`the token for metrics: ${url} responds with ${status}`, todo)];
 }
 
 /** The addresses to which a secret would go unencrypted: nothing is sent there. */
@@ -298,22 +263,19 @@ async function checkServiceId({ configuration, secretOf }: Subject, url: string)
   if (used === undefined) return [];
   const line = `SERVICE_ID = "${used}"`;
   const configured = configuration.vars['SERVICE_ID'] ?? '';
-  if (configured === used) return [{ ok: true, what: `pins are named sealpin:${used}` }];
+  if (configured === used) return [fine(`pins are named sealpin:${used}`)];
   if (configured === '')
     return [
-      {
-        ok: undefined,
-        what:
-          `pins are named sealpin:${used}, which follows from the namespace of the Durable Objects: ` +
+      note(
+        `pins are named sealpin:${used}, which follows from the namespace of the Durable Objects: ` +
           `write ${line} into [vars] of the configuration, so that it stays`,
-      },
+      ),
     ];
   return [
-    {
-      ok: false,
-      what: `the deployed service names its pins sealpin:${used}, and SERVICE_ID is ${configured}`,
-      todo: `before the next deployment write ${line}: its pins would count as somebody else’s`,
-    },
+    wrong(
+      `the deployed service names its pins sealpin:${used}, and SERVICE_ID is ${configured}`,
+      `before the next deployment write ${line}: its pins would count as somebody else’s`,
+    ),
   ];
 }
 
@@ -336,14 +298,13 @@ async function checkCors({ configuration }: Subject, url: string): Promise<Findi
     if ('finding' in preflight) return preflight.finding;
     const header = preflight.response.headers.get('Access-Control-Allow-Origin');
     if ((header === '*' || header === origin) !== allowed)
-      return {
-        ok: false,
-        what: `CORS: ${origin} is ${allowed ? 'refused' : 'allowed'}, other than CORS_ORIGINS says`,
-        todo: 'npm run deploy; if it stays, a rule of your zone changes headers',
-      };
+      return wrong(
+        `CORS: ${origin} is ${allowed ? 'refused' : 'allowed'}, other than CORS_ORIGINS says`,
+        'npm run deploy; if it stays, a rule of your zone changes headers',
+      );
   }
   const who = all ? 'every page' : origins.length === 0 ? 'no page of another origin' : origins.join(', ');
-  return { ok: true, what: `CORS: ${who} may call` };
+  return fine(`CORS: ${who} may call`);
 }
 
 type Asked = { response: Response } | { finding: Finding };
@@ -355,11 +316,11 @@ async function ask(url: string, headers: Record<string, string> = {}, method = '
     };
   } catch (error) {
     return {
-      finding: {
-        ok: false,
-        what: `${new URL(url).origin} does not respond: ${errorMessage(error)}`,
-        todo: 'a new address takes some minutes; check the domain, its DNS records and npx wrangler deployments list',
-      },
+      finding: failure(
+        error,
+        'a new address takes some minutes; check the domain, its DNS records and npx wrangler deployments list',
+        `${new URL(url).origin} does not respond: `,
+      ),
     };
   }
 }

@@ -14,14 +14,34 @@ export function linesOf(finding: Finding): string[] {
   return finding.ok === false ? [line, `  → ${visible(finding.todo)}`] : [line];
 }
 
+/** Reports what is in order. */
+export function fine(what: string): Finding {
+  return { ok: true, what };
+}
+
+/** Reports what was not checked, or is worth knowing. */
+export function note(what: string): Finding {
+  return { ok: undefined, what };
+}
+
+/** Reports what is wrong. */
+export function wrong(what: string, todo: string): Finding {
+  return { ok: false, what, todo };
+}
+
+/**
+ * Reports an error.
+ * @param otherwise what to do where it has no hint
+ * @param about what failed, before the message
+ */
+export function failure(error: unknown, otherwise: string, about = ''): Finding {
+  const hint = isSealpinError(error) ? error.hint : undefined;
+  return wrong(`${about}${errorMessage(error)}`, hint ?? otherwise);
+}
+
 /** The message of an error with that of its cause: that of `fetch` says nothing by itself. */
-export function errorMessage(error: unknown): string {
+function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error && !isSealpinError(error) ? `: ${error.cause.message}` : '';
   return `${error.message}${cause}`;
-}
-
-/** Returns the hint of an error, where it has one. */
-export function hintOf(error: unknown): string | undefined {
-  return isSealpinError(error) ? error.hint : undefined;
 }

@@ -1,6 +1,6 @@
 /** The end of `npm run setup`: a link that is made, opened and taken back. */
 import { connect, receive } from '../client/index.ts';
-import { errorMessage, hintOf, type Finding } from './finding.ts';
+import { failure, fine, wrong, type Finding } from './finding.ts';
 
 const text = 'This link was made by npm run setup, to see whether the service works.';
 
@@ -19,18 +19,17 @@ export async function firstLink(url: string, apiKey: string): Promise<Finding> {
       const received = await receive(link);
       const [file] = received.files;
       const content = file === undefined ? '' : await (await file.open()).text();
-      if (content !== text)
-        return { ok: false, what: `the link of ${url} returned another file than was sent`, todo: 'npm run doctor' };
+      if (content !== text) return wrong(`the link of ${url} returned another file than was sent`, 'npm run doctor');
     } finally {
       await service.unshare(share.id);
       for (const { fileId } of files) await service.delete(fileId);
     }
-    return { ok: true, what: `a file was sent, received by its link ${new URL(link).origin}/s#…, and deleted` };
+    return fine(`a file was sent, received by its link ${new URL(link).origin}/s#…, and deleted`);
   } catch (error) {
-    return {
-      ok: false,
-      what: `no link could be sent and received: ${errorMessage(error)}`,
-      todo: hintOf(error) ?? 'npm run doctor says what is wrong; then run npm run setup again',
-    };
+    return failure(
+      error,
+      'npm run doctor says what is wrong; then run npm run setup again',
+      'no link could be sent and received: ',
+    );
   }
 }

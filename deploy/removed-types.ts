@@ -2,7 +2,7 @@
 import { PinPage } from '../shared/api.ts';
 import { removedTypes } from '../worker/backends/backend-types.ts';
 import type { Subject } from './checks.ts';
-import { errorMessage, hintOf, type Finding } from './finding.ts';
+import { failure, fine, note, wrong, type Finding } from './finding.ts';
 import { operatorApi } from './operator-api.ts';
 
 /** Limits on the pages of pins that are searched, and on the CIDs that are named. */
@@ -28,7 +28,7 @@ export async function checkRemovedTypes({
   const token = secretOf('ADMIN_TOKEN');
   if (ids.length === 0) return [];
   if (url === undefined || token === undefined)
-    return ids.map((id) => ({ ok: undefined, what: `files at ${id}: not listed without --url and ADMIN_TOKEN` }));
+    return ids.map((id) => note(`files at ${id}: not listed without --url and ADMIN_TOKEN`));
   const cids = new Map(ids.map((id): [string, string[]] => [id, []]));
   let cursor: string | undefined;
   try {
@@ -39,16 +39,15 @@ export async function checkRemovedTypes({
       ({ cursor } = found);
     }
   } catch (error) {
-    return [{ ok: false, what: `the pins of ${url}: ${errorMessage(error)}`, todo: hintOf(error) ?? 'try again' }];
+    return [failure(error, 'try again', `the pins of ${url}: `)];
   }
   const atLeast = cursor === undefined ? '' : 'at least ';
   return [...cids].map(([id, all]): Finding => {
-    if (all.length === 0 && cursor === undefined) return { ok: true, what: `${id} holds no file of this service` };
+    if (all.length === 0 && cursor === undefined) return fine(`${id} holds no file of this service`);
     const named = all.slice(0, most.cids).join(', ') + (all.length > most.cids ? ', …' : '');
-    return {
-      ok: false,
-      what: `${id} holds ${atLeast}${all.length} pins: ${named}`,
-      todo: 'docs/operating.md, "A hosted service", says how they get to another service',
-    };
+    return wrong(
+      `${id} holds ${atLeast}${all.length} pins: ${named}`,
+      'docs/operating.md, "A hosted service", says how they get to another service',
+    );
   });
 }

@@ -1,16 +1,16 @@
 /** The backends of a deployment, as the running service sees them. */
 import type { Health, StrayList } from '../shared/api.ts';
-import type { Finding } from './finding.ts';
+import { wrong, type Finding } from './finding.ts';
 
 /** Objects in stores that belong to nothing: too many wait for the operator. */
 export function strayFindings({ stores = [] }: Partial<StrayList>): Finding[] {
-  return stores.map(({ service, objects }) => ({
-    ok: false,
-    what: `object store ${service}: ${objects} objects belong to nothing, and wait for you`,
-    todo:
+  return stores.map(({ service, objects }) =>
+    wrong(
+      `object store ${service}: ${objects} objects belong to nothing, and wait for you`,
       'where the database of the service was restored or lost, stop here; else ' +
-      `DELETE /v1/operator/strays/${service} with the operator’s token removes them`,
-  }));
+        `DELETE /v1/operator/strays/${service} with the operator’s token removes them`,
+    ),
+  );
 }
 
 /** Remedies for a backend that takes no new files, by the code. */
@@ -27,8 +27,6 @@ export function backendFindings({ services = [] }: Partial<Health>): Finding[] {
       [code, hint],
       [refuses && `it takes no new files (${refuses.code})`, remedies[refuses?.code ?? ''] ?? hint],
       [warning, hint],
-    ].flatMap(([what, todo = hint]) =>
-      what === undefined ? [] : { ok: false as const, what: `backend ${id}: ${what}`, todo },
-    ),
+    ].flatMap(([what, todo = hint]) => (what === undefined ? [] : wrong(`backend ${id}: ${what}`, todo))),
   );
 }
