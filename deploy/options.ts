@@ -25,27 +25,7 @@ export const backendKinds = ['r2', 's3', 'kubo'] as const;
 export type BackendKind = (typeof backendKinds)[number];
 
 /** The flags, with absolute paths. */
-export type DeployOptions = {
-  /** Of a backup. */
-  folder: string | undefined;
-  config: string;
-  adminTokenFile: string;
-  /** Beside the operator's. */
-  metricsTokenFile: string;
-  /** Origin of the deployed service. */
-  url: string | undefined;
-  backend: BackendKind | undefined;
-  bucket: string | undefined;
-  s3Url: string | undefined;
-  region: string | undefined;
-  kuboUrl: string | undefined;
-  publicGateway: 'on' | 'off' | undefined;
-  name: string | undefined;
-  domain: string | undefined;
-  /** Label of the first account. */
-  account: string | undefined;
-  apiKeyFile: string;
-};
+export type DeployOptions = ReturnType<typeof parseOptions>;
 
 const textOption = { type: 'string' } as const;
 const sharedOptions = { config: textOption, 'admin-token-file': textOption, url: textOption };
@@ -66,7 +46,7 @@ const ofSetup = {
 export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
 
 /** Parses flags. @param cwd what relative paths begin at @throws usage */
-export function parseOptions(command: CommandName, args: readonly string[], cwd: string): DeployOptions {
+export function parseOptions(command: CommandName, args: readonly string[], cwd: string) {
   const isBackup = command === 'backup' || command === 'restore';
   let values: Partial<Record<keyof typeof ofSetup, string>>;
   let positionals: string[];
@@ -94,10 +74,13 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     });
   const adminTokenFile = resolve(cwd, values['admin-token-file'] ?? 'admin-token.txt');
   return {
+    /** Of a backup. */
     folder: folder === undefined ? undefined : resolve(cwd, folder),
     config: resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml')),
     adminTokenFile,
+    /** Beside the operator's. */
     metricsTokenFile: join(dirname(adminTokenFile), 'metrics-token.txt'),
+    /** Origin of the deployed service. */
     url: values.url === undefined ? undefined : addressIn('--url', values.url).origin,
     backend: oneOf('--backend', backendKinds, values.backend),
     bucket: values.bucket,
@@ -107,6 +90,7 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     publicGateway: oneOf('--public-gateway', ['on', 'off'], values['public-gateway']),
     name,
     domain,
+    /** Label of the first account. */
     account: values.account,
     apiKeyFile: resolve(cwd, values['api-key-file'] ?? 'api-key.txt'),
   };
