@@ -76,7 +76,7 @@ const floors: Record<string, string[][]> = {
     ['index.ts'],
   ],
   'worker/objects': [
-    ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts'],
+    ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts', 'storage-rows.ts'],
     ['columns.ts'],
     ['metrics'],
     ['pin', 'share'],

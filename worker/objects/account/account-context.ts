@@ -71,9 +71,9 @@ export class AccountContext {
     this.alarm = new Alarm(storage);
     this.row = new AccountRow(sql);
     this.settings = new AccountSettings(sql);
-    this.events = new EventRows(sql, now);
-    this.keys = new KeyRows(sql, this.events);
-    this.usage = new KeyUsage(sql, now);
+    this.events = new EventRows(sql, this);
+    this.keys = new KeyRows(sql, this);
+    this.usage = new KeyUsage(sql, this);
     this.rotation = new RotationRows(sql);
     this.files = new FileRows(sql, this);
     this.receipts = new ReceiptRows(sql);
@@ -82,9 +82,9 @@ export class AccountContext {
       unreferred: (fileId, pins) => this.receipts.setPins(fileId, pins),
       now,
     });
-    this.shares = new ShareRows(sql, this.outbox, this.events);
+    this.shares = new ShareRows(sql, this);
     this.uploads = new UploadRows(sql);
-    this.parts = new PartRows(sql, this.outbox);
+    this.parts = new PartRows(sql, this);
     const isReady = (id: string): boolean => this.files.find(id) !== undefined || this.uploads.find(id) !== undefined;
     this.claims = new Claims(sql, { isReady, now, leaseMs });
   }

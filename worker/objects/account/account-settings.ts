@@ -1,5 +1,6 @@
 /** Settings of an account that the operator makes. */
 import { recordOf, rowOf, type RecordOf } from '../columns.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { first, insert, list } from '../sql.ts';
 import { settingColumns } from './tables.ts';
 
@@ -15,13 +16,7 @@ export type Settings = Omit<Row, 'listed'>;
 export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
 
 /** The settings in an object's storage. An account without a row has the default ones. */
-export class AccountSettings {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class AccountSettings extends StorageRows {
   get(): Settings {
     const { listed: _, ...settings } = this.#row() ?? { ...defaultSettings, listed: false };
     return settings;
@@ -49,7 +44,7 @@ export class AccountSettings {
    */
   allowanceBytes(reservedBytes: number): number | undefined {
     const [left] = list<number>(
-      this.#sql,
+      this.sql,
       'SELECT quota_bytes - bytes FROM account, account_setting WHERE quota_bytes NOT NULL',
     );
     return left === undefined ? undefined : Math.max(0, left - reservedBytes);
@@ -58,11 +53,11 @@ export class AccountSettings {
   #write(settings: Partial<Row>): void {
     const row = rowOf(settingColumns, settings);
     const changes = Object.keys(row).map((name) => `${name} = excluded.${name}`);
-    insert(this.#sql, 'account_setting', { one: 1, ...row }, `ON CONFLICT (one) DO UPDATE SET ${changes.join(', ')}`);
+    insert(this.sql, 'account_setting', { one: 1, ...row }, `ON CONFLICT (one) DO UPDATE SET ${changes.join(', ')}`);
   }
 
   #row(): Row | undefined {
-    const row = first(this.#sql, 'SELECT * FROM account_setting');
+    const row = first(this.sql, 'SELECT * FROM account_setting');
     return row && recordOf(settingColumns, row);
   }
 }

@@ -4,6 +4,7 @@ import { dayMs } from '../../../shared/time.ts';
 import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Result } from '../result.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { exists, insert, least, list } from '../sql.ts';
 import { eventColumns } from './tables.ts';
 
@@ -52,18 +53,10 @@ const kinds: Readonly<Record<Scope, readonly string[]>> = {
  * Numbers never come back (AUTOINCREMENT), and one object writes them in its own order: so a cursor
  * skips and repeats nothing.
  */
-export class EventRows {
-  readonly #sql: SqlStorage;
-  readonly #now: () => number;
-
-  constructor(sql: SqlStorage, now: () => number) {
-    this.#sql = sql;
-    this.#now = now;
-  }
-
+export class EventRows extends StorageRows<{ now(): number }> {
   /** Records what happens, in the transaction of the caller's that makes it happen. */
   add({ action, by, subject }: NewEvent): void {
-    insert(this.#sql, 'event', rowOf(eventColumns, { time: this.#now(), action, by, subject }));
+    insert(this.sql, 'event', rowOf(eventColumns, { time: this.context.now(), action, by, subject }));
   }
 
   /**
@@ -75,9 +68,9 @@ export class EventRows {
       const source = `${share} ${number}`;
       const [action, by] =
         change === undefined ? (['share.opened', null] as const) : (['share.changed', change.by] as const);
-      const isKnown = exists(this.#sql, 'event WHERE source = ?', source);
-      if (isKnown || time <= this.#now() - eventRetentionMs) continue;
-      insert(this.#sql, 'event', rowOf(eventColumns, { time, action, by, subject: share, source }));
+      const isKnown = exists(this.sql, 'event WHERE source = ?', source);
+      if (isKnown || time <= this.context.now() - eventRetentionMs) continue;
+      insert(this.sql, 'event', rowOf(eventColumns, { time, action, by, subject: share, source }));
     }
   }
 
@@ -98,7 +91,7 @@ export class EventRows {
     const events: EventRecord[] = [];
     let next = from;
     let looked = 0;
-    for (const row of this.#sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, maxLooked)) {
+    for (const row of this.sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, maxLooked)) {
       const { seq, action, api_key: by } = row;
       const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
@@ -112,21 +105,21 @@ export class EventRows {
   /** Makes the next event have a number above a given one, where none is kept that does. */
   numberFrom(last: number): void {
     if (last <= this.last()) return;
-    insert(this.#sql, 'event', { seq: last, time: 0, action: '', subject: '' });
-    this.#sql.exec('DELETE FROM event WHERE seq = ?', last);
+    insert(this.sql, 'event', { seq: last, time: 0, action: '', subject: '' });
+    this.sql.exec('DELETE FROM event WHERE seq = ?', last);
   }
 
   /** Removes the events of an account that is deleted. */
   removeAll(): void {
-    this.#sql.exec('DELETE FROM event');
+    this.sql.exec('DELETE FROM event');
   }
 
   /** Removes the oldest events, up to the first that is still kept. */
   prune(): void {
-    this.#sql.exec(
+    this.sql.exec(
       `DELETE FROM event WHERE seq IN (SELECT seq FROM event WHERE seq < coalesce(
          (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
-      this.#now() - eventRetentionMs,
+      this.context.now() - eventRetentionMs,
       Number.MAX_SAFE_INTEGER,
       maxLooked,
     );
@@ -134,16 +127,16 @@ export class EventRows {
 
   /** Returns the time at which the alarm must remove the next event, in ms. */
   nextDue(): number | undefined {
-    const [time] = list<number>(this.#sql, 'SELECT time FROM event ORDER BY seq LIMIT 1');
+    const [time] = list<number>(this.sql, 'SELECT time FROM event ORDER BY seq LIMIT 1');
     return time === undefined ? undefined : time + eventRetentionMs + pruneMs;
   }
 
   #first(): number | undefined {
-    return least(this.#sql, 'seq', 'event');
+    return least(this.sql, 'seq', 'event');
   }
 
   /** The number of the last event, also of one that is no longer kept. */
   last(): number {
-    return list<number>(this.#sql, `SELECT seq FROM sqlite_sequence WHERE name = 'event'`)[0] ?? 0;
+    return list<number>(this.sql, `SELECT seq FROM sqlite_sequence WHERE name = 'event'`)[0] ?? 0;
   }
 }

@@ -7,6 +7,7 @@ import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import { leastDone, type Removal } from '../pin/pin-steps.ts';
 import type { Result } from '../result.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { all, exists, first, insert, least, update } from '../sql.ts';
 
 /** The values of `op` are stored in rows, so they never change. */
@@ -55,31 +56,23 @@ type OutboxOptions = {
 };
 
 /** The outbox in an object's storage. */
-export class Outbox {
-  readonly #sql: SqlStorage;
-  readonly #options: OutboxOptions;
-
-  constructor(sql: SqlStorage, options: OutboxOptions) {
-    this.#sql = sql;
-    this.#options = options;
-  }
-
+export class Outbox extends StorageRows<OutboxOptions> {
   /**
    * Writes a message that is due at once, unless `dueMs` says when.
    * @param requestId of the request from which it follows @returns its ID
    */
   add(
     message: Message,
-    { dueMs = this.#options.now(), requestId }: { dueMs?: number; requestId?: string | undefined } = {},
+    { dueMs = this.context.now(), requestId }: { dueMs?: number; requestId?: string | undefined } = {},
   ): number {
     const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
     const row = { op, target, service, file_id: fileId, due: dueMs, attempts: 0, request_id: requestId ?? null };
-    return Number(insert(this.#sql, 'outbox', row, 'RETURNING id')?.['id']);
+    return Number(insert(this.sql, 'outbox', row, 'RETURNING id')?.['id']);
   }
 
   /** Tells whether the reference of a file, or of a part, is about to be removed. */
   isLeaving(fileId: string): boolean {
-    return exists(this.#sql, `outbox WHERE op = 'unrefer' AND file_id = ?`, fileId);
+    return exists(this.sql, `outbox WHERE op = 'unrefer' AND file_id = ?`, fileId);
   }
 
   /**
@@ -89,7 +82,7 @@ export class Outbox {
   async deliver(ids: readonly number[]): Promise<Removal> {
     let result: Removal = 'unpinned';
     for (const id of ids) {
-      const row = first<OutboxRow>(this.#sql, 'SELECT * FROM outbox WHERE id = ?', id);
+      const row = first<OutboxRow>(this.sql, 'SELECT * FROM outbox WHERE id = ?', id);
       if (row !== undefined) result = leastDone(result, await this.#deliverRow(row));
     }
     return result;
@@ -98,12 +91,12 @@ export class Outbox {
   /** Delivers the messages that are due, at most as many as one event can. */
   async flush(): Promise<void> {
     const query = 'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?';
-    for (const row of all<OutboxRow>(this.#sql, query, this.#options.now(), maxSent)) await this.#deliverRow(row);
+    for (const row of all<OutboxRow>(this.sql, query, this.context.now(), maxSent)) await this.#deliverRow(row);
   }
 
   /** Returns the time at which the next message is due, in ms. */
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', 'outbox');
+    return least(this.sql, 'due', 'outbox');
   }
 
   async #deliverRow(row: OutboxRow): Promise<Removal> {
@@ -111,12 +104,12 @@ export class Outbox {
     // What follows from no request has an ID of its own, for as long as it takes.
     const requestId = row.request_id ?? crypto.randomUUID();
     // Before the message goes out: the next alarm must not send it once more while this one waits.
-    const due = this.#options.now() + backoffMs(attempts);
-    update(this.#sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);
+    const due = this.context.now() + backoffMs(attempts);
+    update(this.sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);
     const acknowledged = await this.#attempt({ ...row, attempts }, requestId);
     if (acknowledged === undefined) return 'scheduled';
-    this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
-    if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged.pins);
+    this.sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
+    if (row.op === 'unrefer') this.context.unreferred(row.file_id, acknowledged.pins);
     return acknowledged.status;
   }
 
@@ -125,7 +118,7 @@ export class Outbox {
     requestId: string,
   ): Promise<Delivered | undefined> {
     try {
-      const result = await this.#options.send({ op, target, service, fileId }, requestId);
+      const result = await this.context.send({ op, target, service, fileId }, requestId);
       if (result.ok) return result;
       log({ event: 'outbox.refused', requestId, op, attempts, code: result.code });
     } catch (error) {

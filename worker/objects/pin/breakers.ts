@@ -3,6 +3,7 @@
  * of its rows.
  */
 import { backoffMs, withJitter } from '../alarm.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { first, insert } from '../sql.ts';
 
 type BreakerRow = { failures: number; open_until: number };
@@ -11,13 +12,7 @@ type BreakerRow = { failures: number; open_until: number };
  * The breakers in an object's storage, one for each service that did not respond to its last
  * request.
  */
-export class Breakers {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class Breakers extends StorageRows {
   /** Returns the time until which a service is not asked, in ms; 0 if it may be. */
   openUntil(service: string): number {
     return this.#row(service)?.open_until ?? 0;
@@ -33,7 +28,7 @@ export class Breakers {
     const failures = row === undefined ? 1 : row.failures + (row.open_until <= nowMs ? 1 : 0);
     const openUntil = nowMs + Math.max(withJitter(backoffMs(failures)), retryAfterSeconds * 1000);
     insert(
-      this.#sql,
+      this.sql,
       'breaker',
       { service, failures, open_until: openUntil },
       'ON CONFLICT (service) DO UPDATE SET failures = excluded.failures, open_until = ' +
@@ -43,15 +38,15 @@ export class Breakers {
 
   /** Records that a service responded. */
   succeeded(service: string): void {
-    if (this.#row(service) !== undefined) this.#sql.exec('DELETE FROM breaker WHERE service = ?', service);
+    if (this.#row(service) !== undefined) this.sql.exec('DELETE FROM breaker WHERE service = ?', service);
   }
 
   /** Lets every service be asked at once. */
   reset(): void {
-    this.#sql.exec('DELETE FROM breaker');
+    this.sql.exec('DELETE FROM breaker');
   }
 
   #row(service: string): BreakerRow | undefined {
-    return first(this.#sql, 'SELECT failures, open_until FROM breaker WHERE service = ?', service);
+    return first(this.sql, 'SELECT failures, open_until FROM breaker WHERE service = ?', service);
   }
 }

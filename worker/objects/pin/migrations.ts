@@ -3,6 +3,7 @@
  * share of a migration, so that no progress must be reported, and a rule also holds for uploads
  * that end at the old service later.
  */
+import { StorageRows } from '../storage-rows.ts';
 import { all, first } from '../sql.ts';
 import { wholeFile, type PinRows } from './pin-rows.ts';
 
@@ -43,15 +44,7 @@ type MigrationRow = {
 type Options = { rows: PinRows; now(): number };
 
 /** The migrations in an object's storage; one for each service that is left. */
-export class Migrations {
-  readonly #sql: SqlStorage;
-  readonly #context: Options;
-
-  constructor(sql: SqlStorage, options: Options) {
-    this.#sql = sql;
-    this.#context = options;
-  }
-
+export class Migrations extends StorageRows<Options> {
   /**
    * Returns the service at which what another one holds ends up; undefined if it stays. `begin`
    * makes no circles.
@@ -67,13 +60,13 @@ export class Migrations {
    * to `to` instead.
    */
   begin(from: string, to: string): void {
-    const { rows, now } = this.#context;
-    this.#sql.exec(`DELETE FROM migration WHERE source = ? AND state = 'running'`, to);
+    const { rows, now } = this.context;
+    this.sql.exec(`DELETE FROM migration WHERE source = ? AND state = 'running'`, to);
     const known = this.#nextOf(from);
     if (known !== undefined && known !== to) this.cancel(from, known);
     const cids = rows.wantedAt(from);
     if (known !== to)
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT OR REPLACE INTO migration (source, target, state, started_at, total) VALUES (?, ?, 'running', ?, ?)`,
         from,
         to,
@@ -84,7 +77,7 @@ export class Migrations {
   }
 
   move(cid: string, from: string, to: string): void {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const existing = rows.find(cid, to);
     rows.change({ cid, service: from }, { wanted: 0 });
     rows.add(cid, to, 'wanted', now());
@@ -105,10 +98,10 @@ export class Migrations {
    * @returns whether there was one
    */
   cancel(from: string, to: string): boolean {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     if (this.#nextOf(from) !== to) return false;
     const leaving = rows.leaving(from);
-    this.#sql.exec(`UPDATE migration SET state = 'cancelled', stayed = ? WHERE source = ?`, leaving.length, from);
+    this.sql.exec(`UPDATE migration SET state = 'cancelled', stayed = ? WHERE source = ?`, leaving.length, from);
     for (const cid of leaving) {
       rows.change({ cid, service: from }, { wanted: 1 });
       const target = rows.find(cid, to);
@@ -124,10 +117,10 @@ export class Migrations {
 
   /** Lists migrations and their progress. */
   list(): Migration[] {
-    if (!this.#context.rows.exists) return [];
+    if (!this.context.rows.exists) return [];
     return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
       const counts = first<{ left: number; failed: number | null }>(
-        this.#sql,
+        this.sql,
         `SELECT count(*) AS left, sum(there.state IN ('failed', 'lost')) AS failed FROM pin AS here
          LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`,
         target,
@@ -148,6 +141,6 @@ export class Migrations {
   }
 
   #rows(): MigrationRow[] {
-    return this.#context.rows.exists ? all(this.#sql, 'SELECT * FROM migration') : [];
+    return this.context.rows.exists ? all(this.sql, 'SELECT * FROM migration') : [];
   }
 }

@@ -11,6 +11,7 @@ import type { RemovedPin } from './backend-pin.ts';
 import type { PinRow, Reference } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 import type { Result } from '../result.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { all, insert, least, update } from '../sql.ts';
 
 /** The object of an account, as this one tells it. */
@@ -30,15 +31,7 @@ type File = { account: string; file_id: string };
 const maxRemovals = 100;
 
 /** The rows in an object's storage. */
-export class PinRemovals {
-  readonly #sql: SqlStorage;
-  readonly #context: Options;
-
-  constructor(sql: SqlStorage, options: Options) {
-    this.#sql = sql;
-    this.#context = options;
-  }
-
+export class PinRemovals extends StorageRows<Options> {
   /**
    * Writes the rows of a file, in the transaction that removes its reference.
    * @returns whether there were none: no answer before may have said `scheduled`
@@ -46,16 +39,16 @@ export class PinRemovals {
   begin({ cid, account, fileId }: Reference, pins: readonly PinRow[]): boolean {
     const file = { account, file_id: fileId };
     const isFirst = this.#pinsOf(file).length === 0;
-    const until = this.#context.now() + receiptDays * dayMs;
+    const until = this.context.now() + receiptDays * dayMs;
     const removal = { ...file, cid, status: 'scheduled', attempts: 0, until };
-    for (const { service } of pins) insert(this.#sql, 'removal', { ...removal, service }, 'ON CONFLICT DO NOTHING');
+    for (const { service } of pins) insert(this.sql, 'removal', { ...removal, service }, 'ON CONFLICT DO NOTHING');
     return isFirst;
   }
 
   /** Records what became of a CID at a service. */
   note(cid: string, service: string, status: Removal): void {
     const where = `cid = ? AND service = ? AND status = 'scheduled'`;
-    update(this.#sql, 'removal', { status, due: this.#context.now() }, where, cid, service);
+    update(this.sql, 'removal', { status, due: this.context.now() }, where, cid, service);
   }
 
   /**
@@ -72,7 +65,7 @@ export class PinRemovals {
 
   /** Returns the time of the next report, in ms. */
   nextTime(): number | undefined {
-    return least(this.#sql, 'due', 'removal WHERE due IS NOT NULL');
+    return least(this.sql, 'due', 'removal WHERE due IS NOT NULL');
   }
 
   /**
@@ -80,18 +73,18 @@ export class PinRemovals {
    * acknowledged is due again.
    */
   async flush(): Promise<void> {
-    const { now } = this.#context;
+    const { now } = this.context;
     // What somebody else needs by now is not removed any more, and no reference of this file is
     // left.
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE removal SET status = 'unpinned', due = ? WHERE status = 'scheduled' AND NOT EXISTS (
          SELECT 1 FROM pin WHERE pin.cid = removal.cid AND pin.service = removal.service AND pin.state = 'unpinning')`,
       now(),
     );
     // Nobody can fetch their receipts any more.
-    this.#sql.exec('DELETE FROM removal WHERE until <= ?', now());
+    this.sql.exec('DELETE FROM removal WHERE until <= ?', now());
     const due = all<File & { attempts: number }>(
-      this.#sql,
+      this.sql,
       'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY ' +
         'account, file_id LIMIT ?',
       now(),
@@ -103,11 +96,11 @@ export class PinRemovals {
   async #report(file: File, attempts: number): Promise<void> {
     const { account, file_id: fileId } = file;
     // Before the message goes out: the next alarm must not send it once more while this one waits.
-    const due = this.#context.now() + backoffMs(attempts);
-    update(this.#sql, 'removal', { due, attempts }, `${ofFile} AND due IS NOT NULL`, account, fileId);
+    const due = this.context.now() + backoffMs(attempts);
+    update(this.sql, 'removal', { due, attempts }, `${ofFile} AND due IS NOT NULL`, account, fileId);
     const pins = this.#pinsOf(file);
     try {
-      const answer = await this.#context.report(account, fileId, pins);
+      const answer = await this.context.report(account, fileId, pins);
       if (answer.ok) return this.#told(file, pins);
       log({ event: 'pin.report', attempts, code: answer.code });
     } catch (error) {
@@ -117,7 +110,7 @@ export class PinRemovals {
 
   #pinsOf({ account, file_id: fileId }: File): RemovedPin[] {
     const query = `SELECT service, status FROM removal WHERE ${ofFile} ORDER BY service`;
-    return all<RemovedPin>(this.#sql, query, account, fileId);
+    return all<RemovedPin>(this.sql, query, account, fileId);
   }
 
   /** Forgets what an account was told, once nothing of it is scheduled; of nothing else. */
@@ -126,8 +119,8 @@ export class PinRemovals {
     const where = `${ofFile} AND service = ? AND status = ?`;
     for (const { service, status } of told) {
       const row = [account, fileId, service, status];
-      if (isDone) this.#sql.exec(`DELETE FROM removal WHERE ${where}`, ...row);
-      else update(this.#sql, 'removal', { due: null, attempts: 0 }, where, ...row);
+      if (isDone) this.sql.exec(`DELETE FROM removal WHERE ${where}`, ...row);
+      else update(this.sql, 'removal', { due: null, attempts: 0 }, where, ...row);
     }
   }
 }

@@ -6,6 +6,7 @@ import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import type { Result } from '../result.ts';
 import { addColumns, integer, optional, recordOf, rowOf, text } from '../columns.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { all, first, hasTable, insert, least } from '../sql.ts';
 
 /** Columns of a change, which are null in the row of an opening. */
@@ -41,23 +42,15 @@ export type Origin = { share: string; account: string };
  * The openings in an object's storage. Shares from before there were events have no origin, and
  * report nothing.
  */
-export class Openings {
-  readonly #sql: SqlStorage;
-  readonly #env: OpeningBinding;
-
-  constructor(sql: SqlStorage, env: OpeningBinding) {
-    this.#sql = sql;
-    this.#env = env;
-  }
-
+export class Openings extends StorageRows<OpeningBinding> {
   /** Creates the tables, in the transaction that creates the share. */
   create({ share, account }: Origin): void {
-    this.#sql.exec(`
+    this.sql.exec(`
       CREATE TABLE IF NOT EXISTS origin (share TEXT NOT NULL, account TEXT NOT NULL);
       CREATE TABLE IF NOT EXISTS opening (
         number INTEGER PRIMARY KEY, time INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL)
     `);
-    insert(this.#sql, 'origin', { share, account });
+    insert(this.sql, 'origin', { share, account });
   }
 
   /**
@@ -66,14 +59,14 @@ export class Openings {
    */
   add({ number, time }: Opening, dueMs: number): void {
     if (!this.#exists()) return;
-    insert(this.#sql, 'opening', { number, time, due: dueMs, attempts: 0 });
+    insert(this.sql, 'opening', { number, time, due: dueMs, attempts: 0 });
   }
 
   /** Records a change, in the transaction that makes it. */
   addChange({ time, ...change }: NewTerms, dueMs: number): void {
     if (!this.#exists()) return;
-    addColumns(this.#sql, 'opening', changeColumns);
-    insert(this.#sql, 'opening', { number: -time, time, due: dueMs, attempts: 0, ...rowOf(changeColumns, change) });
+    addColumns(this.sql, 'opening', changeColumns);
+    insert(this.sql, 'opening', { number: -time, time, due: dueMs, attempts: 0, ...rowOf(changeColumns, change) });
   }
 
   /**
@@ -81,18 +74,18 @@ export class Openings {
    * again.
    */
   async deliver(nowMs: number): Promise<void> {
-    const origin = this.#exists() ? first<Origin>(this.#sql, 'SELECT share, account FROM origin') : undefined;
+    const origin = this.#exists() ? first<Origin>(this.sql, 'SELECT share, account FROM origin') : undefined;
     if (origin === undefined) return;
     const query = 'SELECT * FROM opening ORDER BY time, number';
-    const rows = all<Reported>(this.#sql, query);
+    const rows = all<Reported>(this.sql, query);
     if (rows.length === 0) return;
     const attempts = 1 + Math.max(...rows.map((row) => row.attempts));
-    this.#sql.exec('UPDATE opening SET attempts = ?, due = ?', attempts, nowMs + backoffMs(attempts));
+    this.sql.exec('UPDATE opening SET attempts = ?, due = ?', attempts, nowMs + backoffMs(attempts));
     try {
       const openings = rows.map(openingOf);
-      const result = await this.#env.ACCOUNT.getByName(origin.account).shareOpened(origin.share, openings);
+      const result = await this.context.ACCOUNT.getByName(origin.account).shareOpened(origin.share, openings);
       if (!result.ok) return log({ event: 'share.report', attempts, code: result.code });
-      for (const { number } of openings) this.#sql.exec('DELETE FROM opening WHERE number = ?', number);
+      for (const { number } of openings) this.sql.exec('DELETE FROM opening WHERE number = ?', number);
     } catch (error) {
       log({ event: 'share.report', attempts, error: errorText(error) });
     }
@@ -100,11 +93,11 @@ export class Openings {
 
   /** Returns the time at which they must be reported again, in ms. */
   nextDue(): number | undefined {
-    return this.#exists() ? least(this.#sql, 'due', 'opening') : undefined;
+    return this.#exists() ? least(this.sql, 'due', 'opening') : undefined;
   }
 
   #exists(): boolean {
-    return hasTable(this.#sql, 'origin');
+    return hasTable(this.sql, 'origin');
   }
 }
 

@@ -3,48 +3,43 @@
  * without another opening.
  */
 import { repeatMs } from '../../../shared/time.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { exists, hasTable, insert, list } from '../sql.ts';
 
 /**
  * The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a
  * share when they are asked for.
  */
-export class RepeatableOpenings {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class RepeatableOpenings extends StorageRows {
   /**
    * Records an opening, in the transaction that counts it. What cannot be repeated any more is
    * forgotten.
    */
   add(token: string, nowMs: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       'CREATE TABLE IF NOT EXISTS repeatable (token TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID',
     );
-    this.#sql.exec('DELETE FROM repeatable WHERE until <= ?', nowMs);
-    insert(this.#sql, 'repeatable', { token, until: nowMs + repeatMs });
+    this.sql.exec('DELETE FROM repeatable WHERE until <= ?', nowMs);
+    insert(this.sql, 'repeatable', { token, until: nowMs + repeatMs });
   }
 
   /** Tells whether an opening with this token can be repeated. */
   has(token: string, nowMs: number): boolean {
-    return this.#exists() && exists(this.#sql, 'repeatable WHERE token = ? AND until > ?', token, nowMs);
+    return this.#exists() && exists(this.sql, 'repeatable WHERE token = ? AND until > ?', token, nowMs);
   }
 
   /** Returns the time until which one of them can be repeated, in ms; 0 if there is none. */
   until(): number {
     if (!this.#exists()) return 0;
-    return list<number | null>(this.#sql, 'SELECT max(until) FROM repeatable')[0] ?? 0;
+    return list<number | null>(this.sql, 'SELECT max(until) FROM repeatable')[0] ?? 0;
   }
 
   /** Lets none be repeated any more. */
   forget(): void {
-    if (this.#exists()) this.#sql.exec('DELETE FROM repeatable');
+    if (this.#exists()) this.sql.exec('DELETE FROM repeatable');
   }
 
   #exists(): boolean {
-    return hasTable(this.#sql, 'repeatable');
+    return hasTable(this.sql, 'repeatable');
   }
 }

@@ -23,7 +23,7 @@ function addReceipt(receipts: ReceiptRows, fileId: string, nowMs: number, shares
 
 it('a day of use is kept for 90 more, until the alarm is due', () => {
   let nowMs = 0;
-  const usage = new KeyUsage(sql, () => nowMs);
+  const usage = new KeyUsage(sql, { now: () => nowMs });
   expect(usage.nextDue()).toBeUndefined();
   for (const day of [20_000, 20_001])
     sql.exec(`INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out) VALUES (?, 'k', 1, 0, 0)`, day);

@@ -3,6 +3,7 @@ import type { FileInfo } from '../../../../shared/crypto/index.ts';
 import { soonest } from '../../alarm.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import { err, type Failure, type Result } from '../../result.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, count, exists, first, insert, least, list, update } from '../../sql.ts';
 import type { AccountRow } from '../account-row.ts';
 import type { AccountSettings } from '../account-settings.ts';
@@ -78,19 +79,10 @@ type Others = { row: AccountRow; settings: AccountSettings; events: EventRows; n
  * The files in an object's storage, and the counts of them in the rows of the account and of API
  * keys with limits.
  */
-export class FileRows {
-  readonly #sql: SqlStorage;
-  readonly #others: Others;
-  readonly #limits: KeyLimits;
+export class FileRows extends StorageRows<Others> {
+  readonly #limits = new KeyLimits(this.sql);
   /** Files that stay only if another upload names them. */
-  readonly provisional: ProvisionalFiles;
-
-  constructor(sql: SqlStorage, others: Others) {
-    this.#sql = sql;
-    this.#others = others;
-    this.#limits = new KeyLimits(sql);
-    this.provisional = new ProvisionalFiles(sql);
-  }
+  readonly provisional = new ProvisionalFiles(this.sql);
 
   /**
    * Returns what a key may still store, by its limits and the quota of the account, less what
@@ -113,13 +105,13 @@ export class FileRows {
   }
 
   #taken(except?: string): Taken {
-    const reserved = reservedBy(this.#sql, except);
-    return { reserved, promised: promisedIn(this.#sql, reserved, this.#others.now()) };
+    const reserved = reservedBy(this.sql, except);
+    return { reserved, promised: promisedIn(this.sql, reserved, this.context.now()) };
   }
 
   #allowance(by: string, taken: Taken): Allowance {
     const { reserved, promised, isForInvitation } = taken;
-    const left = this.#others.settings.allowanceBytes(reserved.reduce((sum, { bytes }) => sum + bytes, 0));
+    const left = this.context.settings.allowanceBytes(reserved.reduce((sum, { bytes }) => sum + bytes, 0));
     const quota = leftBeside(promised, 'bytes', left ?? Infinity, isForInvitation === true ? undefined : by);
     const allowance = this.#limits.allowance(by, taken);
     const least = Math.min(quota, allowance.accountBytes ?? Infinity);
@@ -131,7 +123,7 @@ export class FileRows {
    * @param isReserved whether it is that of an upload that has its allowance
    */
   checkAllowance(fileId: string, isReserved = false): Failure | undefined {
-    const row = first(this.#sql, `SELECT * FROM ${pending}`, fileId);
+    const row = first(this.sql, `SELECT * FROM ${pending}`, fileId);
     if (row === undefined) return undefined;
     const { createdBy, bytes } = recordOf(fileColumns, row);
     return exceedsAllowance(isReserved ? this.allowanceOfReserved(createdBy) : this.allowance(createdBy), bytes);
@@ -143,7 +135,7 @@ export class FileRows {
    */
   add(file: NewFile, createdBy: string, nowMs: number, dueMs: number | null): void {
     const row = { ...file, state: 'pending' as const, createdBy, createdAt: nowMs, due: dueMs };
-    insert(this.#sql, 'file', rowOf(fileColumns, row));
+    insert(this.sql, 'file', rowOf(fileColumns, row));
     this.addDetails(file.fileId, file);
   }
 
@@ -154,7 +146,7 @@ export class FileRows {
   addDetails(fileId: string, details: FileDetails): void {
     const row = rowOf(detailColumns, details);
     if (Object.values(row).every((value) => value === null)) return;
-    insert(this.#sql, 'file_detail', { file_id: fileId, ...row }, 'ON CONFLICT DO NOTHING');
+    insert(this.sql, 'file_detail', { file_id: fileId, ...row }, 'ON CONFLICT DO NOTHING');
   }
 
   /**
@@ -162,20 +154,20 @@ export class FileRows {
    */
   update(fileId: string, { header, plain, expiresAt, details, tags }: Omit<FileUpdate, 'version' | 'rewrapped'>): void {
     const isThis = 'file_id = ?';
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
        ON CONFLICT (file_id) DO UPDATE SET version = version + 1, changed_at = ?2`,
       fileId,
-      this.#others.now(),
+      this.context.now(),
     );
-    if (expiresAt !== undefined) update(this.#sql, 'file_detail', { expires_at: expiresAt }, isThis, fileId);
+    if (expiresAt !== undefined) update(this.sql, 'file_detail', { expires_at: expiresAt }, isThis, fileId);
     if (header !== undefined) this.#replaceHeader(fileId, header);
     if (details !== undefined) this.#replaceDetails(fileId, details);
     if (plain !== undefined) {
       const { filename, contentType, metadata, tags: texts } = plain;
       const description = { ...(metadata && { metadata }), ...(texts && { tags: texts }) };
-      update(this.#sql, 'file', rowOf(fileColumns, { filename, contentType }), isThis, fileId);
-      update(this.#sql, 'file_detail', rowOf(changeColumns, { description }), isThis, fileId);
+      update(this.sql, 'file', rowOf(fileColumns, { filename, contentType }), isThis, fileId);
+      update(this.sql, 'file_detail', rowOf(changeColumns, { description }), isThis, fileId);
     }
     if (tags !== undefined) this.#replaceTags(fileId, tags);
   }
@@ -186,9 +178,9 @@ export class FileRows {
    */
   rewrap({ fileId, header, tags }: Pick<Rewrapped, 'fileId' | 'header' | 'tags'>): void {
     if (tags !== undefined) this.#replaceTags(fileId, tags);
-    if (header === null || !exists(this.#sql, 'file WHERE file_id = ?', fileId)) return;
+    if (header === null || !exists(this.sql, 'file WHERE file_id = ?', fileId)) return;
     this.#replaceHeader(fileId, header);
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO file_detail (file_id, rewrapped) VALUES (?, 1)
        ON CONFLICT (file_id) DO UPDATE SET rewrapped = rewrapped + 1`,
       fileId,
@@ -197,26 +189,26 @@ export class FileRows {
 
   /** Replaces a header, overwritten first. */
   #replaceHeader(fileId: string, header: Uint8Array): void {
-    this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
-    update(this.#sql, 'file', { header }, 'file_id = ?', fileId);
+    this.sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
+    update(this.sql, 'file', { header }, 'file_id = ?', fileId);
   }
 
   #replaceDetails(fileId: string, details: Uint8Array | null): void {
-    const [seq] = list<number>(this.#sql, 'SELECT seq FROM file WHERE file_id = ?', fileId);
+    const [seq] = list<number>(this.sql, 'SELECT seq FROM file WHERE file_id = ?', fileId);
     if (seq === undefined) return;
     this.#removeDetails('seq = ?', seq);
-    if (details !== null) insert(this.#sql, 'file_sealed', { seq, details });
+    if (details !== null) insert(this.sql, 'file_sealed', { seq, details });
   }
 
   /** Removes details, overwritten first, as headers are. */
   #removeDetails(where: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(`UPDATE file_sealed SET details = zeroblob(length(details)) WHERE ${where}`, ...values);
-    this.#sql.exec(`DELETE FROM file_sealed WHERE ${where}`, ...values);
+    this.sql.exec(`UPDATE file_sealed SET details = zeroblob(length(details)) WHERE ${where}`, ...values);
+    this.sql.exec(`DELETE FROM file_sealed WHERE ${where}`, ...values);
   }
 
   #replaceTags(fileId: string, tags: readonly string[]): void {
-    this.#sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
-    this.#sql.exec(
+    this.sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
+    this.sql.exec(
       'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?',
       JSON.stringify(tags),
       fileId,
@@ -225,14 +217,14 @@ export class FileRows {
 
   /** The details of a file, ready or pending. */
   detailsOf(fileId: string): FileDetails {
-    return recordOf(detailColumns, first(this.#sql, 'SELECT * FROM file_detail WHERE file_id = ?', fileId) ?? {});
+    return recordOf(detailColumns, first(this.sql, 'SELECT * FROM file_detail WHERE file_id = ?', fileId) ?? {});
   }
 
   /** Forgets the details of a pending file that has no row. */
   forget(fileId: string): void {
     if (this.find(fileId) === undefined) this.provisional.remove(fileId);
     for (const table of ['file_detail', 'rotation_file'])
-      this.#sql.exec(
+      this.sql.exec(
         `DELETE FROM ${table} WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)`,
         fileId,
       );
@@ -241,25 +233,25 @@ export class FileRows {
   /** Checks that no other file has this name. In encrypted mode names cannot be compared. */
   checkNameUnused(fileId: string, filename: string | null): Failure | undefined {
     const others = `${rows} WHERE filename = ? AND file_id <> ? AND ${isReady}`;
-    return exists(this.#sql, others, filename, fileId, this.#others.now())
+    return exists(this.sql, others, filename, fileId, this.context.now())
       ? err('precondition_failed', 'a file with this name is stored already')
       : undefined;
   }
 
   /** The name of a pending file. */
   pendingName(fileId: string): string | null {
-    return list<string | null>(this.#sql, `SELECT filename FROM ${pending}`, fileId)[0] ?? null;
+    return list<string | null>(this.sql, `SELECT filename FROM ${pending}`, fileId)[0] ?? null;
   }
 
   /** Makes a pending file ready. @returns whether it is ready now, as it may have been before */
   markReady(fileId: string): boolean {
     const statement = `UPDATE file SET state = 'ready', due = NULL WHERE file_id = ? AND state = 'pending' RETURNING *`;
-    const row = first(this.#sql, statement, fileId);
+    const row = first(this.sql, statement, fileId);
     if (row === undefined) return this.find(fileId) !== undefined;
     const file = recordOf(fileColumns, row);
     this.#count(1, file);
-    this.provisional.begin(fileId, this.#others.now());
-    this.#others.events.add({ action: 'file.stored', by: file.createdBy, subject: fileId });
+    this.provisional.begin(fileId, this.context.now());
+    this.context.events.add({ action: 'file.stored', by: file.createdBy, subject: fileId });
     return true;
   }
 
@@ -270,7 +262,7 @@ export class FileRows {
   readable(fileId: string): Result<{ file: FileRecord }> {
     const file = this.find(fileId);
     if (file === undefined) return this.missing(fileId);
-    return exists(this.#sql, 'denied_file WHERE file_id = ?', fileId) ? err('content_denied') : { ok: true, file };
+    return exists(this.sql, 'denied_file WHERE file_id = ?', fileId) ? err('content_denied') : { ok: true, file };
   }
 
   /**
@@ -278,7 +270,7 @@ export class FileRows {
    * them.
    */
   deny(cid: string, denied: boolean): void {
-    this.#sql.exec(
+    this.sql.exec(
       denied
         ? 'INSERT OR IGNORE INTO denied_file (file_id) SELECT file_id FROM file WHERE cid = ?'
         : 'DELETE FROM denied_file WHERE file_id IN (SELECT file_id FROM file WHERE cid = ?)',
@@ -287,12 +279,12 @@ export class FileRows {
   }
 
   isPending(fileId: string): boolean {
-    return exists(this.#sql, pending, fileId);
+    return exists(this.sql, pending, fileId);
   }
 
   /** A ready file. */
   find(fileId: string): FileRecord | undefined {
-    return this.#read(`file_id = ? AND ${isReady}`, fileId, this.#others.now())[0];
+    return this.#read(`file_id = ? AND ${isReady}`, fileId, this.context.now())[0];
   }
 
   /**
@@ -300,16 +292,16 @@ export class FileRows {
    * have arrived.
    */
   missing(fileId: string): Failure {
-    const isFinishing = exists(this.#sql, `upload WHERE id = ? AND state = 'finishing'`, fileId);
+    const isFinishing = exists(this.sql, `upload WHERE id = ? AND state = 'finishing'`, fileId);
     return isFinishing ? err('finishing', undefined, finishingSeconds) : err('not_found');
   }
 
   /** Lets the files that these keys stored, all of which expire some time, expire now. */
   expireStoredBy(apiKeys: readonly string[]): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE file_detail SET expires_at = min(coalesce(expires_at, ?1), ?1) WHERE file_id IN
          (SELECT file_id FROM file WHERE created_by IN (SELECT value FROM json_each(?2)))`,
-      this.#others.now(),
+      this.context.now(),
       JSON.stringify(apiKeys),
     );
   }
@@ -319,15 +311,15 @@ export class FileRows {
     const [file] = this.#read('file_id = ? AND state = ?', fileId, state);
     if (file === undefined) return undefined;
     // The page of the database is overwritten, not only given back.
-    this.#sql.exec(
+    this.sql.exec(
       'UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL',
       file.number,
     );
-    this.#sql.exec('DELETE FROM file WHERE seq = ?', file.number);
+    this.sql.exec('DELETE FROM file WHERE seq = ?', file.number);
     this.#removeDetails('seq = ?', file.number);
     for (const table of ['file_detail', 'denied_file', 'rotation_file'])
-      this.#sql.exec(`DELETE FROM ${table} WHERE file_id = ?`, fileId);
-    this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', file.number);
+      this.sql.exec(`DELETE FROM ${table} WHERE file_id = ?`, fileId);
+    this.sql.exec('DELETE FROM file_tag WHERE seq = ?', file.number);
     this.provisional.remove(fileId);
     if (state === 'ready') this.#count(-1, file);
     return file;
@@ -338,17 +330,17 @@ export class FileRows {
    * one when it is due, as its pin may still be on its way. @returns how many were ready
    */
   removeAll(nowMs: number, requestId: string): number {
-    const ready = count(this.#sql, `file WHERE state = 'ready'`);
-    this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
+    const ready = count(this.sql, `file WHERE state = 'ready'`);
+    this.sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
     this.#removeDetails('true');
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)
        SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0, ? FROM file`,
       nowMs,
       requestId,
     );
     for (const table of ['file', 'file_detail', 'file_tag', 'denied_file', 'provisional_file'])
-      this.#sql.exec(`DELETE FROM ${table}`);
+      this.sql.exec(`DELETE FROM ${table}`);
     return ready;
   }
 
@@ -359,7 +351,7 @@ export class FileRows {
 
   /** Returns the time at which the next pending file is due, in ms. */
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', `file WHERE state = 'pending'`);
+    return least(this.sql, 'due', `file WHERE state = 'pending'`);
   }
 
   /**
@@ -367,23 +359,23 @@ export class FileRows {
    */
   expired(limit: number): string[] {
     const query = `SELECT file_id FROM ${byExpiry} AND expires_at <= ? ORDER BY expires_at LIMIT ?`;
-    const expired = list<string>(this.#sql, query, this.#others.now(), limit);
-    return [...new Set([...expired, ...this.provisional.due(this.#others.now(), limit)])].slice(0, limit);
+    const expired = list<string>(this.sql, query, this.context.now(), limit);
+    return [...new Set([...expired, ...this.provisional.due(this.context.now(), limit)])].slice(0, limit);
   }
 
   /** Returns the time at which the next ready file is removed by itself, in ms. */
   nextExpiry(): number | undefined {
-    const [expiresAt] = list<number>(this.#sql, `SELECT expires_at FROM ${byExpiry} ORDER BY expires_at LIMIT 1`);
+    const [expiresAt] = list<number>(this.sql, `SELECT expires_at FROM ${byExpiry} ORDER BY expires_at LIMIT 1`);
     return soonest(expiresAt, this.provisional.nextDue());
   }
 
   #count(sign: 1 | -1, { bytes, createdBy }: Pick<FileRecord, 'bytes' | 'createdBy'>): void {
     this.#limits.count(createdBy, sign, bytes);
-    this.#others.row.count(sign, sign * bytes);
+    this.context.row.count(sign, sign * bytes);
   }
 
   #read(where: string, ...values: SqlStorageValue[]): Row[] {
-    const found = all(this.#sql, `SELECT * FROM ${rows} WHERE ${where}`, ...values);
+    const found = all(this.sql, `SELECT * FROM ${rows} WHERE ${where}`, ...values);
     return found.map((row) => recordOf(wholeFileColumns, row));
   }
 }

@@ -4,6 +4,7 @@
  * not delete them.
  */
 import { err, type Failure } from '../../result.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { exists, insert, least, list, update } from '../../sql.ts';
 
 /**
@@ -18,27 +19,21 @@ const longestMs = 7 * idleMs;
 const graceMs = 3_600_000;
 
 /** The rows in an object's storage. `due` and `latest` are null until the file is stored. */
-export class ProvisionalFiles {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class ProvisionalFiles extends StorageRows {
   /** Marks a pending file. */
   add(fileId: string, apiKey: string): void {
-    insert(this.#sql, 'provisional_file', { file_id: fileId, api_key: apiKey });
+    insert(this.sql, 'provisional_file', { file_id: fileId, api_key: apiKey });
   }
 
   /** Begins the time of a file that is stored now, if it is one. */
   begin(fileId: string, nowMs: number): void {
     const times = { due: nowMs + idleMs, latest: nowMs + longestMs };
-    update(this.#sql, 'provisional_file', times, 'file_id = ?', fileId);
+    update(this.sql, 'provisional_file', times, 'file_id = ?', fileId);
   }
 
   /** Postpones the removal of what a key stored, which makes a request now. */
   postpone(apiKey: string, nowMs: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       'UPDATE provisional_file SET due = min(?2, latest) WHERE api_key = ?1 AND due < min(?3, latest)',
       apiKey,
       nowMs + idleMs,
@@ -54,24 +49,24 @@ export class ProvisionalFiles {
     const ids = JSON.stringify([...new Set(fileIds)]);
     const missing = `json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM file WHERE file_id = value AND created_by = ?2)
        AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`;
-    if (exists(this.#sql, missing, ids, apiKey))
+    if (exists(this.sql, missing, ids, apiKey))
       return err('not_found', 'a file that this one names is not stored, or not any more');
-    this.#sql.exec('DELETE FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?))', ids);
+    this.sql.exec('DELETE FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?))', ids);
     return undefined;
   }
 
   /** Forgets a file that is removed, or will not be stored. */
   remove(fileId: string): void {
-    this.#sql.exec('DELETE FROM provisional_file WHERE file_id = ?', fileId);
+    this.sql.exec('DELETE FROM provisional_file WHERE file_id = ?', fileId);
   }
 
   /** The IDs of files whose time is up. */
   due(nowMs: number, limit: number): string[] {
-    return list(this.#sql, 'SELECT file_id FROM provisional_file WHERE due <= ? LIMIT ?', nowMs, limit);
+    return list(this.sql, 'SELECT file_id FROM provisional_file WHERE due <= ? LIMIT ?', nowMs, limit);
   }
 
   /** Returns the time at which the next one is up, in ms. */
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', 'provisional_file');
+    return least(this.sql, 'due', 'provisional_file');
   }
 }

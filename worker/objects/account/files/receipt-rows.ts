@@ -9,6 +9,7 @@ import {
 } from '../../../../shared/api.ts';
 import { dayMs } from '../../../../shared/time.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, insert, least, update } from '../../sql.ts';
 import { wasBackedUp } from '../account-row.ts';
 import { receiptColumns } from '../tables.ts';
@@ -34,13 +35,7 @@ const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'
   AND NOT EXISTS (SELECT 1 FROM outbox WHERE op = 'unrefer' AND outbox.file_id = receipt.file_id)`;
 
 /** The receipts in an object's storage. */
-export class ReceiptRows {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class ReceiptRows extends StorageRows {
   /**
    * Writes the receipt of a file in the transaction that deletes it.
    * @param shares the IDs of those that end with it
@@ -54,7 +49,7 @@ export class ReceiptRows {
     const key: KeyFate = mode === 'encrypted' ? 'destroyed' : keyPlaces[beginning];
     const pins = [{ service, status: 'scheduled' as const }];
     const receipt = { fileId, reason, key, pins, shares, deletedAt: nowMs, due: nowMs + receiptDays * dayMs };
-    insert(this.#sql, 'receipt', rowOf(receiptColumns, receipt));
+    insert(this.sql, 'receipt', rowOf(receiptColumns, receipt));
   }
 
   /**
@@ -90,7 +85,7 @@ export class ReceiptRows {
    * the outcome.
    */
   isForgotten(fileId: string): boolean {
-    return exists(this.#sql, `receipt WHERE file_id = ? AND ${forgotten}`, fileId);
+    return exists(this.sql, `receipt WHERE file_id = ? AND ${forgotten}`, fileId);
   }
 
   /** A receipt. The record of a share is destroyed once the message that says so is delivered. */
@@ -99,30 +94,30 @@ export class ReceiptRows {
     if (receipt === undefined) return undefined;
     const { due: _, awaited: __, ...found } = receipt;
     const shares = found.shares.map((id) => ({ id, record: this.#recordOf(id, nowMs) }));
-    return { ...found, shares, backedUp: wasBackedUp(this.#sql) };
+    return { ...found, shares, backedUp: wasBackedUp(this.sql) };
   }
 
   /** Forgets the receipts that were kept long enough. */
   sweep(nowMs: number): void {
-    this.#sql.exec('DELETE FROM receipt WHERE due <= ?', nowMs);
+    this.sql.exec('DELETE FROM receipt WHERE due <= ?', nowMs);
   }
 
   /** Forgets all of them. */
   removeAll(): void {
-    this.#sql.exec('DELETE FROM receipt');
+    this.sql.exec('DELETE FROM receipt');
   }
 
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', 'receipt');
+    return least(this.sql, 'due', 'receipt');
   }
 
   #read(where: string, ...values: SqlStorageValue[]): Row[] {
-    const rows = all(this.#sql, `SELECT * FROM receipt WHERE ${where}`, ...values);
+    const rows = all(this.sql, `SELECT * FROM receipt WHERE ${where}`, ...values);
     return rows.map((row) => recordOf(receiptColumns, row));
   }
 
   #update(fileId: string, changes: Partial<Row>): void {
-    update(this.#sql, 'receipt', rowOf(receiptColumns, changes), 'file_id = ?', fileId);
+    update(this.sql, 'receipt', rowOf(receiptColumns, changes), 'file_id = ?', fileId);
   }
 
   /**
@@ -130,6 +125,6 @@ export class ReceiptRows {
    */
   #recordOf(share: string, nowMs: number): EndedShare['record'] {
     const waiting = `outbox WHERE op = 'unshare' AND target = ? AND (attempts > 0 OR due <= ?)`;
-    return exists(this.#sql, waiting, share, nowMs) ? 'scheduled' : 'destroyed';
+    return exists(this.sql, waiting, share, nowMs) ? 'scheduled' : 'destroyed';
   }
 }

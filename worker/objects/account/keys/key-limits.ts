@@ -1,5 +1,6 @@
 /** The limits of API keys, and what counts for them. */
 import { err, type Failure } from '../../result.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, insert } from '../../sql.ts';
 import { ofInvitation } from './invitation.ts';
 import { leftBeside, type Promised } from './promised.ts';
@@ -124,17 +125,11 @@ function guestFull(): Failure {
 }
 
 /** The limits in an object's storage. */
-export class KeyLimits {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class KeyLimits extends StorageRows {
   /** Limits a new key. */
   add(id: string, { files, bytes, fileBytes }: Limits): void {
     const most = { max_files: files ?? null, max_bytes: bytes ?? null, max_file_bytes: fileBytes ?? null };
-    insert(this.#sql, 'key_limit', { key_id: id, ...most, files: 0, bytes: 0 });
+    insert(this.sql, 'key_limit', { key_id: id, ...most, files: 0, bytes: 0 });
   }
 
   /**
@@ -143,14 +138,14 @@ export class KeyLimits {
    */
   allowance(id: string, taken: Taken): Allowance {
     const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
-      this.#sql,
+      this.sql,
       `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
        FROM key_limit WHERE key_id IN (SELECT id FROM line)`,
       JSON.stringify([id]),
     );
     const lines = limits.length === 0 ? undefined : this.#linesOf([...taken.reserved, ...taken.promised]);
     const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
-    const isGuest = exists(this.#sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
+    const isGuest = exists(this.sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
     const by = taken.isForInvitation === true ? undefined : id;
     for (const limit of limits) {
       const counts = ({ apiKey }: { apiKey: string }): boolean => lines?.get(apiKey)?.has(limit.key_id) === true;
@@ -182,7 +177,7 @@ export class KeyLimits {
   /** Finds the keys for which counts what each of these keys stores. */
   #linesOf(of: readonly { apiKey: string }[]): Map<string, ReadonlySet<string>> {
     const keys = JSON.stringify([...new Set(of.map(({ apiKey }) => apiKey))]);
-    const rows = all<{ key: string; id: string }>(this.#sql, `${line} SELECT key, id FROM line`, keys);
+    const rows = all<{ key: string; id: string }>(this.sql, `${line} SELECT key, id FROM line`, keys);
     const lines = Map.groupBy(rows, ({ key }) => key);
     return new Map([...lines].map(([key, found]) => [key, new Set(found.map(({ id }) => id))]));
   }
@@ -192,7 +187,7 @@ export class KeyLimits {
    * caller's.
    */
   count(id: string, sign: 1 | -1, bytes: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN (SELECT id FROM line)`,
       JSON.stringify([id]),
       sign,

@@ -7,6 +7,7 @@ import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } fr
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import type { Outbox } from '../outbox.ts';
 import { err, type Failure, type Result } from '../../result.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, insert, list, update } from '../../sql.ts';
 import { hiddenKeyColumns, keyColumns } from '../tables.ts';
 
@@ -99,15 +100,7 @@ function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: numb
 }
 
 /** The keys in an object's storage. */
-export class KeyRows {
-  readonly #sql: SqlStorage;
-  readonly #events: EventRows;
-
-  constructor(sql: SqlStorage, events: EventRows) {
-    this.#sql = sql;
-    this.#events = events;
-  }
-
+export class KeyRows extends StorageRows<{ events: EventRows }> {
   /**
    * Finds the key with a hash, if it is valid at this time and has the scope, where one is asked
    * for.
@@ -136,7 +129,7 @@ export class KeyRows {
 
   /** Adds the public half of what a key signs with to the row of a key that is older than it. */
   setSigner(id: string, signer: Uint8Array): void {
-    update(this.#sql, 'api_key', { signer }, 'id = ? AND signer IS NULL', id);
+    update(this.sql, 'api_key', { signer }, 'id = ? AND signer IS NULL', id);
   }
 
   /** The account's private key, sealed to this key; null for a key without `read`. */
@@ -145,9 +138,9 @@ export class KeyRows {
   }
 
   add(key: NewKey): void {
-    insert(this.#sql, 'api_key', { ...rowOf(keyColumns, key), ...rowOf(hiddenKeyColumns, key) });
-    if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
-    this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
+    insert(this.sql, 'api_key', { ...rowOf(keyColumns, key), ...rowOf(hiddenKeyColumns, key) });
+    if (key.limits !== undefined) new KeyLimits(this.sql).add(key.id, key.limits);
+    this.context.events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
   /** Finds the key with a hash, unless it is revoked. */
@@ -205,7 +198,7 @@ export class KeyRows {
 
   /** Seals another private key to a key, which overwrites the one before: it has the same size. */
   reseal(id: string, sealed: Uint8Array): void {
-    update(this.#sql, 'api_key', { sealed }, 'id = ?', id);
+    update(this.sql, 'api_key', { sealed }, 'id = ?', id);
   }
 
   /**
@@ -215,11 +208,11 @@ export class KeyRows {
    */
   revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
     return ids.flatMap((id) => {
-      this.#events.add({ action: 'key.revoked', by, subject: id });
+      this.context.events.add({ action: 'key.revoked', by, subject: id });
       // The page of the database is overwritten, not only given back.
-      this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
+      this.sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
       const statement = 'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash';
-      return list<string>(this.#sql, statement, nowMs, id).map((hash) => outbox.add({ op: 'forget', target: hash }));
+      return list<string>(this.sql, statement, nowMs, id).map((hash) => outbox.add({ op: 'forget', target: hash }));
     });
   }
 
@@ -237,7 +230,7 @@ export class KeyRows {
 
   #read(rest: string, id?: string, before = ''): StoredKey[] {
     const values = id === undefined ? [] : [id];
-    return all<LimitColumns & Record<string, SqlStorageValue>>(this.#sql, `${before} ${keys} ${rest}`, ...values).map(
+    return all<LimitColumns & Record<string, SqlStorageValue>>(this.sql, `${before} ${keys} ${rest}`, ...values).map(
       (row) => ({ ...recordOf(hiddenKeyColumns, row), key: { ...recordOf(keyColumns, row), limits: limitsOf(row) } }),
     );
   }

@@ -1,6 +1,7 @@
 /** Daily usage of each API key, as rows. */
 import { usageDays } from '../../../../shared/api.ts';
 import { dayMs } from '../../../../shared/time.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, least } from '../../sql.ts';
 
 /** The API key that a request counts for: the IDs of its account and of the key. */
@@ -21,20 +22,11 @@ type Row = { seq: number; day: number; api_key: string; requests: number; bytes_
 const maxCounted = 10_000;
 
 /** The use in an object's storage. Days are counted since 1970. */
-export class KeyUsage {
-  readonly #sql: SqlStorage;
-  readonly #now: () => number;
-
-  /** @param now the clock, in ms */
-  constructor(sql: SqlStorage, now: () => number) {
-    this.#sql = sql;
-    this.#now = now;
-  }
-
+export class KeyUsage extends StorageRows<{ now(): number }> {
   /** Adds to what keys have used today. An ID that no key of the account has had adds nothing. */
   add(used: ReadonlyMap<string, Used>): void {
     for (const [key, { requests, bytesIn, bytesOut }] of used)
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out) SELECT ?1, id, ?3, ?4, ?5
           FROM api_key WHERE id = ?2
          ON CONFLICT (day, api_key) DO UPDATE SET requests = requests + ?3, bytes_in = bytes_in + ?4,
@@ -50,14 +42,14 @@ export class KeyUsage {
   /** Days of keys before the cursor `before`, the newest first. */
   page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): UsagePage {
     const query = 'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?';
-    const rows = all<Row>(this.#sql, query, before, this.#oldest(), limit + 1);
+    const rows = all<Row>(this.sql, query, before, this.#oldest(), limit + 1);
     const page = rows.slice(0, limit);
     return { usage: page.map((row) => usedOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
   }
 
   /** Forgets what is no longer kept. */
   prune(): void {
-    this.#sql.exec(
+    this.sql.exec(
       'DELETE FROM key_usage WHERE seq IN (SELECT seq FROM key_usage WHERE day < ? ORDER BY seq LIMIT ?)',
       this.#oldest(),
       maxCounted,
@@ -66,17 +58,17 @@ export class KeyUsage {
 
   /** Forgets all of it. */
   removeAll(): void {
-    this.#sql.exec('DELETE FROM key_usage');
+    this.sql.exec('DELETE FROM key_usage');
   }
 
   /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
-    const day = least(this.#sql, 'day', 'key_usage');
+    const day = least(this.sql, 'day', 'key_usage');
     return day === undefined ? undefined : (day + usageDays + 1) * dayMs;
   }
 
   #today(): number {
-    return Math.floor(this.#now() / dayMs);
+    return Math.floor(this.context.now() / dayMs);
   }
 
   #oldest(): number {

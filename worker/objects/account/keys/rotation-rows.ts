@@ -3,6 +3,7 @@
  * pair.
  */
 import { recordOf } from '../../columns.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, count, first, insert } from '../../sql.ts';
 import { changeColumns } from '../tables.ts';
 
@@ -26,23 +27,17 @@ export type Rewrapped = Pick<Behind, 'fileId' | 'version' | 'rewrapped' | 'heade
 };
 
 /** The rotation in an object's storage. */
-export class RotationRows {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class RotationRows extends StorageRows {
   /** The private key before, sealed to the current pair; null where no rotation runs. */
   previous(): Uint8Array | null {
-    const row = first<{ previous: ArrayBuffer }>(this.#sql, 'SELECT previous FROM rotation');
+    const row = first<{ previous: ArrayBuffer }>(this.sql, 'SELECT previous FROM rotation');
     return row === undefined ? null : new Uint8Array(row.previous);
   }
 
   /** Begins a rotation of all that is there, in a transaction of the caller's. */
   begin(previous: Uint8Array): void {
-    insert(this.#sql, 'rotation', { one: 1, previous });
-    this.#sql.exec(
+    insert(this.sql, 'rotation', { one: 1, previous });
+    this.sql.exec(
       `INSERT INTO rotation_file (file_id)
        SELECT file_id FROM file WHERE header IS NOT NULL OR seq IN (SELECT seq FROM file_tag)
        UNION SELECT id FROM upload WHERE header IS NOT NULL`,
@@ -51,13 +46,13 @@ export class RotationRows {
 
   /** Counts what is left. */
   remaining(): number {
-    return count(this.#sql, 'rotation_file');
+    return count(this.sql, 'rotation_file');
   }
 
   /** Some of what is left; of what another version removed, nothing but the ID. */
   behind(limit: number): Behind[] {
     return all<{ file_id: string; content: ArrayBuffer | null } & Record<string, SqlStorageValue>>(
-      this.#sql,
+      this.sql,
       `SELECT rotation_file.file_id, coalesce(file.header, upload.header) AS content, version, rewrapped, description
        FROM rotation_file LEFT JOIN file USING (file_id) LEFT JOIN file_detail USING (file_id)
        LEFT JOIN upload ON upload.id = rotation_file.file_id ORDER BY rotation_file.file_id LIMIT ?`,
@@ -71,17 +66,17 @@ export class RotationRows {
 
   /** Takes a file off the list. @returns whether it was on it, as it was read */
   take({ fileId, version, rewrapped }: Pick<Behind, 'fileId' | 'version' | 'rewrapped'>): boolean {
-    const row = first(this.#sql, 'SELECT * FROM file_detail WHERE file_id = ?', fileId) ?? {};
+    const row = first(this.sql, 'SELECT * FROM file_detail WHERE file_id = ?', fileId) ?? {};
     const now = recordOf(changeColumns, { description: null, ...row });
     if (now.version !== version || now.rewrapped !== rewrapped) return false;
     const statement = 'DELETE FROM rotation_file WHERE file_id = ? RETURNING file_id';
-    return first(this.#sql, statement, fileId) !== undefined;
+    return first(this.sql, statement, fileId) !== undefined;
   }
 
   /** Ends the rotation: the private key before is overwritten, and then forgotten. */
   end(): void {
-    this.#sql.exec('UPDATE rotation SET previous = zeroblob(length(previous))');
-    this.#sql.exec('DELETE FROM rotation');
-    this.#sql.exec('DELETE FROM rotation_file');
+    this.sql.exec('UPDATE rotation SET previous = zeroblob(length(previous))');
+    this.sql.exec('DELETE FROM rotation');
+    this.sql.exec('DELETE FROM rotation_file');
   }
 }

@@ -1,5 +1,6 @@
 /** The shares of an account, as rows. The records are in the objects `Share`. */
 import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, first, insert, least, list, update } from '../../sql.ts';
 import type { EventRows } from '../event-rows.ts';
 import type { Outbox } from '../outbox.ts';
@@ -48,23 +49,13 @@ export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { numb
  * The shares in an object's storage. A row says that there may be a record, from before it is sent.
  * With the row goes a message, in the same transaction, that has the record destroyed.
  */
-export class ShareRows {
-  readonly #sql: SqlStorage;
-  readonly #outbox: Outbox;
-  readonly #events: EventRows;
-
-  constructor(sql: SqlStorage, outbox: Outbox, events: EventRows) {
-    this.#sql = sql;
-    this.#outbox = outbox;
-    this.#events = events;
-  }
-
+export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }> {
   /**
    * Writes the row of a share whose record is about to be sent.
    * @param dueMs when it is given up, unless it is active by then
    */
   add(share: ShareRecord, dueMs: number): void {
-    insertShare(this.#sql, { ...share, state: 'making', due: dueMs });
+    insertShare(this.sql, { ...share, state: 'making', due: dueMs });
   }
 
   /**
@@ -74,8 +65,8 @@ export class ShareRows {
    */
   activate({ id, createdBy }: Pick<ShareRecord, 'id' | 'createdBy'>, dueMs: number): boolean {
     const statement = `UPDATE share SET state = 'active', due = ? WHERE id = ? RETURNING id`;
-    if (first(this.#sql, statement, dueMs, id) === undefined) return false;
-    this.#events.add({ action: 'share.created', by: createdBy, subject: id });
+    if (first(this.sql, statement, dueMs, id) === undefined) return false;
+    this.context.events.add({ action: 'share.created', by: createdBy, subject: id });
     return true;
   }
 
@@ -86,33 +77,33 @@ export class ShareRows {
   count(nowMs: number, apiKey: string): { all: number; own: number; kept: number } {
     const query = `SELECT coalesce(sum(expires_at > ?1 AND NOT api_key ${ofInvitation}), 0) AS "all",
       coalesce(sum(expires_at > ?1 AND api_key = ?2), 0) AS own, coalesce(sum(api_key = ?2), 0) AS kept FROM share`;
-    return first(this.#sql, query, nowMs, apiKey) ?? { all: 0, own: 0, kept: 0 };
+    return first(this.sql, query, nowMs, apiKey) ?? { all: 0, own: 0, kept: 0 };
   }
 
   /** An active share. */
   find(id: string): Row | undefined {
-    return activeShares(this.#sql, 'id = ?', id)[0];
+    return activeShares(this.sql, 'id = ?', id)[0];
   }
 
   /** Sets the terms of a share as its object has them, in a transaction of the caller's. */
   setTerms(id: string, terms: Pick<ShareRecord, 'opens' | 'expiresAt' | 'changedAt'>, dueMs: number): void {
-    update(this.#sql, 'share', { ...rowOf(ownColumns, terms), due: dueMs }, 'id = ?', id);
+    update(this.sql, 'share', { ...rowOf(ownColumns, terms), due: dueMs }, 'id = ?', id);
   }
 
   /** Returns the time at which the last of the shares with a file expires, in ms. */
   lastEnd(fileId: string): number | undefined {
     const query = 'SELECT max(expires_at) FROM share JOIN share_file ON share_id = share.id WHERE file_id = ?';
-    return list<number | null>(this.#sql, query, fileId)[0] ?? undefined;
+    return list<number | null>(this.sql, query, fileId)[0] ?? undefined;
   }
 
   /** Tells whether a file is in a share. */
   hasFile(fileId: string): boolean {
-    return exists(this.#sql, 'share_file WHERE file_id = ?', fileId);
+    return exists(this.sql, 'share_file WHERE file_id = ?', fileId);
   }
 
   /** Active shares before the cursor `before`, newest first. */
   page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): SharePage {
-    const shares = activeShares(this.#sql, 'seq < ? ORDER BY seq DESC LIMIT ?', before, limit + 1);
+    const shares = activeShares(this.sql, 'seq < ? ORDER BY seq DESC LIMIT ?', before, limit + 1);
     const next = shares.length > limit ? shares[limit - 1]?.number : undefined;
     return { shares: shares.slice(0, limit), next };
   }
@@ -121,7 +112,7 @@ export class ShareRows {
    * The same of one API key, by cursors that count its shares only, and so tell nothing of others.
    */
   pageOf(apiKey: string, { before = Infinity, limit }: { before: number | undefined; limit: number }): SharePage {
-    const own = activeShares(this.#sql, 'api_key = ? ORDER BY seq DESC', apiKey);
+    const own = activeShares(this.sql, 'api_key = ? ORDER BY seq DESC', apiKey);
     const from = Math.max(0, own.length - before + 1);
     const next = own.length > from + limit ? own.length - (from + limit) + 1 : undefined;
     return { shares: own.slice(from, from + limit), next };
@@ -147,7 +138,7 @@ export class ShareRows {
   withdraw(id: string): Ended {
     const [ended] = this.#end('id = ?', id, { by: null });
     // The message that went with the row may have come before the record.
-    return ended ?? { id, message: this.#outbox.add({ op: 'unshare', target: id }) };
+    return ended ?? { id, message: this.context.outbox.add({ op: 'unshare', target: id }) };
   }
 
   /** Forgets shares that ended long ago, and ends those that were never made. */
@@ -157,25 +148,25 @@ export class ShareRows {
   }
 
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', 'share');
+    return least(this.sql, 'due', 'share');
   }
 
   #end(where: string, value: SqlStorageValue, { by, requestId }: Cause): Ended[] {
     return this.#delete(where, value).map(({ id, state, due: dueMs }) => {
       const message = { op: 'unshare', target: id } as const;
-      if (state === 'active') this.#events.add({ action: 'share.revoked', by, subject: id });
+      if (state === 'active') this.context.events.add({ action: 'share.revoked', by, subject: id });
       // Again for when a record that may still be on its way has arrived.
-      else this.#outbox.add(message, { dueMs, requestId });
-      return { id, message: this.#outbox.add(message, { requestId }) };
+      else this.context.outbox.add(message, { dueMs, requestId });
+      return { id, message: this.context.outbox.add(message, { requestId }) };
     });
   }
 
   #delete(where: string, value: SqlStorageValue): Pick<Row, 'id' | 'state' | 'due'>[] {
     const query = `SELECT id, state, due FROM share WHERE ${where} ORDER BY seq`;
-    const rows = all<Pick<Row, 'id' | 'state' | 'due'>>(this.#sql, query, value);
+    const rows = all<Pick<Row, 'id' | 'state' | 'due'>>(this.sql, query, value);
     for (const { id } of rows) {
-      this.#sql.exec('DELETE FROM share WHERE id = ?', id);
-      this.#sql.exec('DELETE FROM share_file WHERE share_id = ?', id);
+      this.sql.exec('DELETE FROM share WHERE id = ?', id);
+      this.sql.exec('DELETE FROM share_file WHERE share_id = ?', id);
     }
     return rows;
   }

@@ -4,6 +4,7 @@
  */
 import { err, type Failure, type Result } from '../../result.ts';
 import { soonest } from '../../alarm.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { first, insert, least } from '../../sql.ts';
 import { SignedUses } from './signed-uses.ts';
 
@@ -32,22 +33,14 @@ export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; le
  * `file_id` until it runs out, and that request renews it while it lives. A request that died
  * renews nothing, so the next one takes its claim over.
  */
-export class Claims {
-  readonly #sql: SqlStorage;
-  readonly #options: ClaimOptions;
-  readonly #uses: SignedUses;
-
-  constructor(sql: SqlStorage, options: ClaimOptions) {
-    this.#sql = sql;
-    this.#uses = new SignedUses(sql);
-    this.#options = options;
-  }
+export class Claims extends StorageRows<ClaimOptions> {
+  readonly #uses = new SignedUses(this.sql);
 
   /** Claims for a new file, or finds the file of the first request. */
   take(claim: Claim, fileId: string): Result<{ first?: string }> {
     this.expire();
     const row = first<{ fingerprint: string; file_id: string; expires_at: number }>(
-      this.#sql,
+      this.sql,
       'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
       claim.apiKey,
       claim.route,
@@ -60,7 +53,7 @@ export class Claims {
       return { ok: true };
     }
     if (!isSameRequest(row.fingerprint, claim.fingerprint)) return err('idempotency_mismatch');
-    if (this.#options.isReady(row.file_id)) return { ok: true, first: row.file_id };
+    if (this.context.isReady(row.file_id)) return { ok: true, first: row.file_id };
     return err('idempotency_running', undefined, this.#guessSeconds(row.expires_at));
   }
 
@@ -74,7 +67,7 @@ export class Claims {
 
   /** Remembers a file that is ready now; fails when another request has taken the claim over. */
   keep(claim: Claim | undefined, fileId: string): Failure | undefined {
-    const leftMs = (claim?.expiresAt ?? 0) - this.#options.now();
+    const leftMs = (claim?.expiresAt ?? 0) - this.context.now();
     return claim && this.#hold(claim, fileId, Math.max(claimRetentionMs, leftMs));
   }
 
@@ -90,27 +83,27 @@ export class Claims {
 
   /** Gives up the claim of a file that is not stored, or not any more. */
   drop(fileId: string): void {
-    this.#sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
+    this.sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
   }
 
   dropAll(): void {
-    this.#sql.exec('DELETE FROM idempotency');
-    this.#sql.exec('DELETE FROM signed_use');
+    this.sql.exec('DELETE FROM idempotency');
+    this.sql.exec('DELETE FROM signed_use');
   }
 
   /** Removes what has run out. */
   expire(): void {
-    this.#sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.#options.now());
-    this.#uses.expire(this.#options.now());
+    this.sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.context.now());
+    this.#uses.expire(this.context.now());
   }
 
   /** Returns the time at which the next claim runs out, in ms. */
   nextDue(): number | undefined {
-    return soonest(least(this.#sql, 'expires_at', 'idempotency'), this.#uses.nextDue());
+    return soonest(least(this.sql, 'expires_at', 'idempotency'), this.#uses.nextDue());
   }
 
   #leaseMs(): number {
-    return this.#options.leaseMs?.() ?? defaultLeaseMs;
+    return this.context.leaseMs?.() ?? defaultLeaseMs;
   }
 
   /**
@@ -118,9 +111,9 @@ export class Claims {
    * missing, or its own.
    */
   #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
-    const now = this.#options.now();
+    const now = this.context.now();
     const written = insert(
-      this.#sql,
+      this.sql,
       'idempotency',
       { api_key: apiKey, route, hash: name, fingerprint, file_id: fileId, created_at: now, expires_at: now + forMs },
       `ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = excluded.expires_at
@@ -137,7 +130,7 @@ export class Claims {
    * was heard of the request, but never longer than the claim.
    */
   #guessSeconds(expiresAt: number): number {
-    const leftMs = expiresAt - this.#options.now();
+    const leftMs = expiresAt - this.context.now();
     const silentMs = this.#leaseMs() - leftMs;
     return Math.max(1, Math.ceil(Math.min(leftMs, Math.max(firstGuessMs, silentMs)) / 1000));
   }

@@ -1,6 +1,7 @@
 /** The parts of uploads, as rows: what a file that is not stored yet keeps pinned. */
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
 import { bytes, integer, recordOf, rowOf, text, type RecordOf } from '../../columns.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, first, insert, least, list, update } from '../../sql.ts';
 import { referenceRemoval, type Outbox } from '../outbox.ts';
 
@@ -35,23 +36,15 @@ const pinned = `upload_id = ? AND state = 'pinned'`;
  * one is to remove its row and to leave a message that removes its reference. Of one that is only
  * intended the pin may still be on its way, so that it stays until it is due.
  */
-export class PartRows {
-  readonly #sql: SqlStorage;
-  readonly #outbox: Outbox;
-
-  constructor(sql: SqlStorage, outbox: Outbox) {
-    this.#sql = sql;
-    this.#outbox = outbox;
-  }
-
+export class PartRows extends StorageRows<{ outbox: Outbox }> {
   /** Writes the row of a part that is about to be pinned, which the sweep releases at `dueMs`. */
   intend(part: NewPart, dueMs: number): void {
-    insert(this.#sql, 'part', rowOf(columns, { ...part, state: 'intended', due: dueMs }));
+    insert(this.sql, 'part', rowOf(columns, { ...part, state: 'intended', due: dueMs }));
   }
 
   /** Records the pin of a part. @returns whether its row is still there */
   commit(id: string): boolean {
-    return first(this.#sql, `UPDATE part SET state = 'pinned' WHERE id = ? RETURNING id`, id) !== undefined;
+    return first(this.sql, `UPDATE part SET state = 'pinned' WHERE id = ? RETURNING id`, id) !== undefined;
   }
 
   /**
@@ -59,29 +52,29 @@ export class PartRows {
    * @returns whether its row is still there
    */
   commitForGood(id: string): boolean {
-    update(this.#sql, 'part', { due: never }, 'id = ?', id);
+    update(this.sql, 'part', { due: never }, 'id = ?', id);
     return this.commit(id);
   }
 
   /** Tells whether the pin of a part is not acknowledged. */
   isIntended(id: string): boolean {
-    return exists(this.#sql, `part WHERE id = ? AND state = 'intended'`, id);
+    return exists(this.sql, `part WHERE id = ? AND state = 'intended'`, id);
   }
 
   /** Counts the leaves in the pinned parts of an upload. */
   leaves(uploadId: string): number {
     const query = `SELECT coalesce(sum(length(digests)), 0) FROM part WHERE ${pinned}`;
-    return (list<number>(this.#sql, query, uploadId)[0] ?? 0) / digestBytes;
+    return (list<number>(this.sql, query, uploadId)[0] ?? 0) / digestBytes;
   }
 
   /** Lets the pinned parts of an upload stay until `dueMs`. */
   keepUntil(uploadId: string, dueMs: number): void {
-    update(this.#sql, 'part', { due: dueMs }, pinned, uploadId);
+    update(this.sql, 'part', { due: dueMs }, pinned, uploadId);
   }
 
   /** The pinned parts of an upload, in the order of the file. */
   pinned(uploadId: string): NewPart[] {
-    return all(this.#sql, `SELECT * FROM part WHERE ${pinned} ORDER BY first_leaf, seq`, uploadId).map((row) =>
+    return all(this.sql, `SELECT * FROM part WHERE ${pinned} ORDER BY first_leaf, seq`, uploadId).map((row) =>
       recordOf(columns, row),
     );
   }
@@ -93,7 +86,7 @@ export class PartRows {
 
   /** Releases a part that is known not to be pinned, at once. */
   withdraw(id: string, nowMs: number): void {
-    update(this.#sql, 'part', { due: nowMs }, 'id = ?', id);
+    update(this.sql, 'part', { due: nowMs }, 'id = ?', id);
     this.sweep(nowMs);
   }
 
@@ -109,13 +102,13 @@ export class PartRows {
 
   /** Returns the time at which the next part is due, in ms. */
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', 'part WHERE due < ?', never);
+    return least(this.sql, 'due', 'part WHERE due < ?', never);
   }
 
   #release(where: string, value: SqlStorageValue): void {
-    for (const row of all(this.#sql, `DELETE FROM part WHERE ${where} RETURNING *`, value)) {
+    for (const row of all(this.sql, `DELETE FROM part WHERE ${where} RETURNING *`, value)) {
       const { id: fileId, state, due, ...part } = recordOf(columns, row);
-      this.#outbox.add(referenceRemoval({ ...part, fileId }), state === 'intended' ? { dueMs: due } : {});
+      this.context.outbox.add(referenceRemoval({ ...part, fileId }), state === 'intended' ? { dueMs: due } : {});
     }
   }
 }

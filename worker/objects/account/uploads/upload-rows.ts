@@ -2,6 +2,7 @@
 import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, first, insert, least, update } from '../../sql.ts';
 import { ofInvitation } from '../keys/invitation.ts';
 import { uploadColumns } from '../tables.ts';
@@ -46,17 +47,11 @@ const listRows = 500;
 const isUnfinished = `state IN ('open', 'finishing')`;
 
 /** The uploads in an object's storage, and the digests of what was sent of them. */
-export class UploadRows {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
-
+export class UploadRows extends StorageRows {
   /** Writes the row of an upload of an API key. */
   add(upload: NewUpload, createdBy: string, expiresAt: number): void {
     const begun = { state: 'open', offset: 0, beginning: 'other', attempts: 0 } as const;
-    insert(this.#sql, 'upload', rowOf(uploadColumns, { ...upload, ...begun, createdBy, expiresAt, due: expiresAt }));
+    insert(this.sql, 'upload', rowOf(uploadColumns, { ...upload, ...begun, createdBy, expiresAt, due: expiresAt }));
   }
 
   find(id: string): UploadRecord | undefined {
@@ -79,7 +74,7 @@ export class UploadRows {
   countUnfinished(createdBy: string): { all: number; own: number } {
     const query = `SELECT coalesce(sum(NOT api_key ${ofInvitation}), 0) AS "all",
       coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE ${isUnfinished}`;
-    return first(this.#sql, query, createdBy) ?? { all: 0, own: 0 };
+    return first(this.sql, query, createdBy) ?? { all: 0, own: 0 };
   }
 
   /**
@@ -87,12 +82,12 @@ export class UploadRows {
    * commits is refused.
    */
   update(id: string, changes: Partial<Row>): void {
-    update(this.#sql, 'upload', rowOf(uploadColumns, changes), 'id = ?', id);
+    update(this.sql, 'upload', rowOf(uploadColumns, changes), 'id = ?', id);
   }
 
   /** Tells whether an upload is open, and belongs to the request with this lease. */
   isHeld(id: string, lease: string): boolean {
-    return exists(this.#sql, `upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
+    return exists(this.sql, `upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
   }
 
   /** Records how far an upload has come. */
@@ -112,8 +107,8 @@ export class UploadRows {
   /** Replaces the header of an upload that is being finished, overwritten first. */
   rewrap(id: string, header: Uint8Array): void {
     const isThis = 'id = ? AND header IS NOT NULL';
-    this.#sql.exec(`UPDATE upload SET header = zeroblob(length(header)) WHERE ${isThis}`, id);
-    update(this.#sql, 'upload', { header }, isThis, id);
+    this.sql.exec(`UPDATE upload SET header = zeroblob(length(header)) WHERE ${isThis}`, id);
+    update(this.sql, 'upload', { header }, isThis, id);
   }
 
   /**
@@ -128,7 +123,7 @@ export class UploadRows {
   /** Removes a row, overwritten first. */
   remove(id: string): void {
     this.#erase(id, contents);
-    this.#sql.exec('DELETE FROM upload WHERE id = ?', id);
+    this.sql.exec('DELETE FROM upload WHERE id = ?', id);
   }
 
   /** The uploads of API keys that are not done; of all keys without `apiKeys`. */
@@ -139,8 +134,8 @@ export class UploadRows {
 
   /** Removes every row; those of unfinished uploads were ended before. */
   removeAll(): void {
-    this.#sql.exec('DELETE FROM shown');
-    this.#sql.exec('DELETE FROM upload');
+    this.sql.exec('DELETE FROM shown');
+    this.sql.exec('DELETE FROM upload');
   }
 
   /** The rows whose time has come. */
@@ -149,7 +144,7 @@ export class UploadRows {
   }
 
   nextDue(): number | undefined {
-    return least(this.#sql, 'due', 'upload');
+    return least(this.sql, 'due', 'upload');
   }
 
   /**
@@ -164,7 +159,7 @@ export class UploadRows {
       digest: digests.subarray(index * digestBytes, (index + 1) * digestBytes).toHex(),
     }));
     const written = all(
-      this.#sql,
+      this.sql,
       `INSERT INTO shown (upload_id, leaf, digest)
        SELECT ?1, value ->> 'leaf', value ->> 'digest' FROM json_each(?2) WHERE true
        ON CONFLICT (upload_id, leaf) DO UPDATE SET digest = digest WHERE digest = excluded.digest RETURNING leaf`,
@@ -176,11 +171,11 @@ export class UploadRows {
 
   /** Forgets the digests of leaves before this number: nothing is sealed for them any more. */
   forgetShown(id: string, before: number): void {
-    this.#sql.exec('DELETE FROM shown WHERE upload_id = ? AND leaf < ?', id, before);
+    this.sql.exec('DELETE FROM shown WHERE upload_id = ? AND leaf < ?', id, before);
   }
 
   #read(where: string, ...values: SqlStorageValue[]): UploadRecord[] {
-    const found = all(this.#sql, `SELECT * FROM upload WHERE ${where}`, ...values);
+    const found = all(this.sql, `SELECT * FROM upload WHERE ${where}`, ...values);
     return found.map((row) => recordOf(uploadColumns, row));
   }
 
@@ -189,9 +184,9 @@ export class UploadRows {
    * only given back.
    */
   #erase(id: string, columns: readonly string[]): void {
-    this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
+    this.sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
     const zeros = columns.map((column) => `${column} = zeroblob(length(${column}))`);
-    this.#sql.exec(`UPDATE upload SET ${zeros.join(', ')} WHERE id = ?`, id);
-    this.#sql.exec(`UPDATE upload SET ${columns.map((column) => `${column} = NULL`).join(', ')} WHERE id = ?`, id);
+    this.sql.exec(`UPDATE upload SET ${zeros.join(', ')} WHERE id = ?`, id);
+    this.sql.exec(`UPDATE upload SET ${columns.map((column) => `${column} = NULL`).join(', ')} WHERE id = ?`, id);
   }
 }
