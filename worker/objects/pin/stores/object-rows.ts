@@ -3,7 +3,9 @@
  * first byte of its `<id>`.
  */
 import type { Result } from '../../result.ts';
-import { all, exists, first, hasTable, update } from '../../sql.ts';
+import { addColumns, counter, definitions } from '../../columns.ts';
+import { StorageRows } from '../../storage-rows.ts';
+import { all, first, hasTable, insert, least, update } from '../../sql.ts';
 
 /** Time in which an upload of one request must have ended, in ms. */
 export const uploadMs = 86_400_000;
@@ -73,6 +75,15 @@ export type ObjectShard = {
 /** A store that objects are in, and where it was when the first one was stored. */
 type Place = { service: string; place: string };
 
+/** Columns that tables of before lack. */
+const laterColumns = {
+  waiting: counter('waiting'),
+  allowed: counter('allowed'),
+  inherited: counter('inherited'),
+  listed: counter('listed'),
+  unchanged: counter('unchanged'),
+};
+
 const tables = `
   CREATE TABLE IF NOT EXISTS object (
     id TEXT PRIMARY KEY, service TEXT NOT NULL, state TEXT NOT NULL, account TEXT NOT NULL,
@@ -81,112 +92,75 @@ const tables = `
   CREATE INDEX IF NOT EXISTS object_due ON object (due);
   CREATE TABLE IF NOT EXISTS object_sweep (
     service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT,
-      waiting INTEGER NOT NULL DEFAULT 0, allowed INTEGER NOT NULL DEFAULT 0, inherited INTEGER NOT NULL DEFAULT 0,
-      listed INTEGER NOT NULL DEFAULT 0, unchanged INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+      ${definitions(laterColumns)}) WITHOUT ROWID;
 `;
-/** Columns that tables of before lack. */
-const laterColumns = ['waiting', 'allowed', 'inherited', 'listed', 'unchanged'];
 
 /** The rows in an object's storage. Their tables come with the first one. */
-export class ObjectRows {
-  readonly #sql: SqlStorage;
-  #exists: boolean;
+export class ObjectRows extends StorageRows {
+  #exists = hasTable(this.sql, 'object_sweep');
 
   constructor(sql: SqlStorage) {
-    this.#sql = sql;
-    this.#exists = hasTable(sql, 'object_sweep');
-    if (!this.#exists) return;
-    for (const column of laterColumns)
-      if (!exists(sql, `pragma_table_info('object_sweep') WHERE name = ?`, column))
-        sql.exec(`ALTER TABLE object_sweep ADD COLUMN ${column} INTEGER NOT NULL DEFAULT 0`);
+    super(sql);
+    if (this.#exists) addColumns(sql, 'object_sweep', laterColumns);
   }
 
   find(id: string): ObjectRow | undefined {
-    if (!this.#exists) return undefined;
-    return this.#sql.exec<ObjectRow>('SELECT * FROM object WHERE id = ?', id).toArray()[0];
+    return this.#exists ? first(this.sql, 'SELECT * FROM object WHERE id = ?', id) : undefined;
   }
 
   /** Returns the sweep of a store, and where that was; undefined where nothing was stored there. */
   sweepOf(service: string): (Sweep & Place) | undefined {
     if (!this.#exists) return undefined;
-    return first(this.#sql, 'SELECT * FROM object_sweep WHERE service = ?', service);
+    return first(this.sql, 'SELECT * FROM object_sweep WHERE service = ?', service);
   }
 
   /** Writes down where a store is. @param first its first sweep */
   addPlace(
     { id: service, place }: { id: string; place: string },
-    { digits, due, inherited }: Pick<Sweep, 'digits' | 'due' | 'inherited'>,
+    first: Pick<Sweep, 'digits' | 'due' | 'inherited'>,
   ): void {
-    if (!this.#exists) this.#sql.exec(tables);
+    if (!this.#exists) this.sql.exec(tables);
     this.#exists = true;
-    this.#sql.exec(
-      'INSERT INTO object_sweep (service, place, digits, due, inherited) VALUES (?, ?, ?, ?, ?) ' +
-        'ON CONFLICT DO NOTHING',
-      service,
-      place,
-      digits,
-      due,
-      inherited,
-    );
+    insert(this.sql, 'object_sweep', { service, place, ...first }, 'ON CONFLICT DO NOTHING');
   }
 
   /** Writes a row, whose store has a place. */
-  add({ id, service, account, upload, state, cid, parts, due }: Omit<ObjectRow, 'attempts'>): void {
-    this.#sql.exec(
-      'INSERT INTO object (id, service, account, upload, state, cid, parts, due, attempts) ' +
-        'VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
-      id,
-      service,
-      account,
-      upload,
-      state,
-      cid,
-      parts,
-      due,
-    );
+  add(row: Omit<ObjectRow, 'attempts'>): void {
+    insert(this.sql, 'object', { ...row, attempts: 0 });
   }
 
   change(id: string, changes: Partial<Omit<ObjectRow, 'id'>>): void {
-    const names = Object.keys(changes).map((name) => `${name} = ?`);
-    this.#sql.exec(`UPDATE object SET ${names.join(', ')} WHERE id = ?`, ...Object.values(changes), id);
+    update(this.sql, 'object', changes, 'id = ?', id);
   }
 
   remove(id: string): void {
-    this.#sql.exec('DELETE FROM object WHERE id = ?', id);
+    this.sql.exec('DELETE FROM object WHERE id = ?', id);
   }
 
   /** The rows that have been due for the longest. */
   due(nowMs: number, limit: number): ObjectRow[] {
     if (!this.#exists) return [];
-    return this.#sql
-      .exec<ObjectRow>('SELECT * FROM object WHERE due <= ? ORDER BY due LIMIT ?', nowMs, limit)
-      .toArray();
+    return all(this.sql, 'SELECT * FROM object WHERE due <= ? ORDER BY due LIMIT ?', nowMs, limit);
   }
 
   /** The sweeps that are due. */
   dueSweeps(nowMs: number): Sweep[] {
-    if (!this.#exists) return [];
-    return this.#sql.exec<Sweep>('SELECT * FROM object_sweep WHERE due <= ?', nowMs).toArray();
+    return this.#exists ? all(this.sql, 'SELECT * FROM object_sweep WHERE due <= ?', nowMs) : [];
   }
 
   changeSweep(service: string, changes: Partial<Omit<Sweep, 'service' | 'digits'>>): void {
-    update(this.#sql, 'object_sweep', changes, 'service = ?', service);
+    update(this.sql, 'object_sweep', changes, 'service = ?', service);
   }
 
   /** The stores with objects that wait for the operator. */
   waiting(): WaitingStrays[] {
     if (!this.#exists) return [];
-    return all(this.#sql, 'SELECT service, waiting AS objects FROM object_sweep WHERE waiting > 0');
+    return all(this.sql, 'SELECT service, waiting AS objects FROM object_sweep WHERE waiting > 0');
   }
 
   /** Returns the time of the next work, in ms. */
   nextTime(): number | undefined {
     if (!this.#exists) return undefined;
-    const { due } = this.#sql
-      .exec<{ due: number | null }>(
-        'SELECT min(due) AS due FROM (SELECT min(due) AS due FROM object UNION ALL SELECT min(due) FROM object_sweep)',
-      )
-      .one();
-    return due ?? undefined;
+    return least(this.sql, 'due', '(SELECT min(due) AS due FROM object UNION ALL SELECT min(due) FROM object_sweep)');
   }
 }
