@@ -1,8 +1,5 @@
 /** Requests to many objects, a batch at a time, so that no number of them floods a service. */
 
-/** Number of objects that are asked at once. */
-const atOnce = 32;
-
 /**
  * Asks for each item, some at once.
  *
@@ -14,6 +11,7 @@ export async function askInBatches<Item, Answer>(
   items: readonly Item[],
   ask: (item: Item) => Promise<Answer>,
   isEnough: (answers: readonly Answer[]) => boolean = () => false,
+  atOnce = 32,
 ): Promise<Answer[]> {
   const answers: Answer[] = [];
   for (let at = 0; at < items.length && !isEnough(answers); at += atOnce)

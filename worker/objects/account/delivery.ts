@@ -47,14 +47,28 @@ export async function send(
  * @returns `overloaded` where `Pin` cannot be asked
  */
 export async function addReference(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
-  try {
-    const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
-    // Objects have a row of their own, which was there before them.
-    if (parseObjectNames(cid) !== undefined) return { ok: true, beside: false, pinned: true, denied: false };
+  const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
+  // Objects have a row of their own, which was there before them.
+  if (parseObjectNames(cid) !== undefined) return { ok: true, beside: false, pinned: true, denied: false };
+  return await reached<PinPlan>({ event: 'account.reference', requestId }, async () => {
     const pin = await pinOf(env, cid);
     return await pin.addReference({ cid, service, fileId, account, isPart, isRestored, requestId });
+  });
+}
+
+/**
+ * Does what asks other objects, or KV.
+ * @param about of the line in the log, where that fails
+ * @returns what it returns; `overloaded` where it throws
+ */
+export async function reached<T extends object>(
+  about: { event: string; requestId?: string | undefined },
+  work: () => Promise<Result<T>>,
+): Promise<Result<T>> {
+  try {
+    return await work();
   } catch (error) {
-    log({ event: 'account.reference', requestId: reference.requestId, error: errorText(error) });
+    log({ ...about, error: errorText(error) });
     return err('overloaded', undefined, 2);
   }
 }

@@ -3,13 +3,13 @@
  */
 import type { BackupKey } from '../../../../shared/api.ts';
 import { originsEntry } from '../account-list.ts';
+import { reached } from '../delivery.ts';
 import { keyEntry } from '../keys/key-cache.ts';
 import { writeEntry } from '../kv-entry.ts';
-import { errorText, log } from '../../../log.ts';
 import { parsed } from '../../columns.ts';
 import { hiddenKeyColumns, keyColumns } from '../tables.ts';
 import type { AccountPage } from './account-backup.ts';
-import { err, type Result } from '../../result.ts';
+import type { Result } from '../../result.ts';
 
 /**
  * Writes what KV has of a page: before its keys work, since without an entry a page of any origin
@@ -17,14 +17,11 @@ import { err, type Result } from '../../result.ts';
  * @returns `overloaded`
  */
 export async function restoreCopies(store: KVNamespace, { accountId, account, keys }: AccountPage): Promise<Result> {
-  try {
+  return await reached({ event: 'account.restore' }, async () => {
     if (account !== null) await writeEntry(store, originsEntry(accountId, account.origins));
     await Promise.all(keys.map((key) => cacheKey(store, accountId, key)));
     return { ok: true };
-  } catch (error) {
-    log({ event: 'account.restore', error: errorText(error) });
-    return err('overloaded', undefined, 2);
-  }
+  });
 }
 
 async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {

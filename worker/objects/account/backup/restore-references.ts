@@ -3,6 +3,7 @@ import type { BackupFile } from '../../../../shared/api.ts';
 import { isSealpinError } from '../../../../shared/errors.ts';
 import { errorText, log } from '../../../log.ts';
 import { backendOf } from '../../../backends/configured.ts';
+import { askInBatches } from '../../batches.ts';
 import { addReference, type AccountEnv } from '../delivery.ts';
 import { err, toFailure, type Result } from '../../result.ts';
 import { pinOf } from '../../pin/shard.ts';
@@ -26,15 +27,16 @@ export async function restoreReferences(
 ): Promise<Result<{ unpinned: string[]; denied: string[] }>> {
   const unpinned: string[] = [];
   const denied: string[] = [];
-  for (let at = 0; at < files.length; at += referencesAtOnce) {
-    const found = await Promise.all(
-      files.slice(at, at + referencesAtOnce).map((file) => restoreReference(env, accountId, file, requestId)),
-    );
-    for (const each of found) {
-      if (!each.ok) return each;
-      if (!each.isPinned) unpinned.push(each.fileId);
-      if (each.isDenied) denied.push(each.cid);
-    }
+  const found = await askInBatches(
+    files,
+    (file) => restoreReference(env, accountId, file, requestId),
+    (answers) => answers.some(({ ok }) => !ok),
+    referencesAtOnce,
+  );
+  for (const each of found) {
+    if (!each.ok) return each;
+    if (!each.isPinned) unpinned.push(each.fileId);
+    if (each.isDenied) denied.push(each.cid);
   }
   return { ok: true, unpinned, denied };
 }

@@ -1,12 +1,13 @@
 /** The shares of a backup: their rows are the account's, and the rest is in an object of each. */
 import type { BackupShare } from '../../../../shared/api.ts';
-import { errorText, log } from '../../../log.ts';
+import { reached } from '../delivery.ts';
 import type { BackupShareRow } from './backup-section.ts';
-import { err, type Result } from '../../result.ts';
+import { askInBatches } from '../../batches.ts';
+import type { Result } from '../../result.ts';
 import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
 
 /** Number of objects that are asked at once. */
-const sharesAtOnce = 10;
+const atOnce = 10;
 
 /**
  * Adds to the shares of a page what their objects know. One that its object has forgotten ended
@@ -17,15 +18,10 @@ export async function withRecords(
   env: ShareBinding,
   rows: readonly BackupShareRow[],
 ): Promise<Result<{ shares: BackupShare[] }>> {
-  const shares: BackupShare[] = [];
-  try {
-    for (let at = 0; at < rows.length; at += sharesAtOnce)
-      shares.push(...(await Promise.all(rows.slice(at, at + sharesAtOnce).map((row) => withRecord(env, row)))));
-    return { ok: true, shares };
-  } catch (error) {
-    log({ event: 'account.backup', error: errorText(error) });
-    return err('overloaded', undefined, 2);
-  }
+  return await reached({ event: 'account.backup' }, async () => ({
+    ok: true,
+    shares: await askInBatches(rows, (row) => withRecord(env, row), undefined, atOnce),
+  }));
 }
 
 async function withRecord(env: ShareBinding, row: BackupShareRow): Promise<BackupShare> {
@@ -41,14 +37,10 @@ export async function restoreRecords(
   env: ShareBinding,
   { accountId, shares }: { accountId: string; shares: readonly BackupShare[] },
 ): Promise<Result> {
-  try {
-    for (let at = 0; at < shares.length; at += sharesAtOnce)
-      await Promise.all(shares.slice(at, at + sharesAtOnce).map((share) => restoreRecord(env, accountId, share)));
+  return await reached({ event: 'account.restore' }, async () => {
+    await askInBatches(shares, (share) => restoreRecord(env, accountId, share), undefined, atOnce);
     return { ok: true };
-  } catch (error) {
-    log({ event: 'account.restore', error: errorText(error) });
-    return err('overloaded', undefined, 2);
-  }
+  });
 }
 
 async function restoreRecord(env: ShareBinding, account: string, share: BackupShare): Promise<void> {

@@ -1,6 +1,5 @@
 /** The shares of an account, as the Worker calls them on the account's object. */
 import type { EndedShare } from '../../../../shared/api.ts';
-import { errorText, log } from '../../../log.ts';
 import { dayMs } from '../../../../shared/time.ts';
 import { shareMaxima } from '../../../env.ts';
 import { err, type Failure, type Result } from '../../result.ts';
@@ -15,6 +14,7 @@ import {
 } from '../../share/share.ts';
 import type { AccountContext } from '../account-context.ts';
 import { wasBackedUp } from '../account-row.ts';
+import { reached } from '../delivery.ts';
 import { isInvitation, sharing } from '../keys/invitation.ts';
 import type { FileRecord } from '../files/file-rows.ts';
 import type { KeyRecord } from '../keys/key-rows.ts';
@@ -36,6 +36,9 @@ const maxOfInvitation = 500;
 const makingMs = 600_000;
 
 const revoked = 'the share was revoked';
+
+/** The line in the log about a share whose object does not answer. */
+const unreached = { event: 'account.share' };
 
 /** A share whose terms were changed, and what its object says of it. */
 type ChangedShare = { share: ShareRecord; status: ShareStatus };
@@ -78,9 +81,15 @@ export class ShareCalls extends AccountCalls {
         return refusal;
       });
       if (failure !== undefined) return failure;
-      const unsent = await this.#send(account.id, share, record);
+      const { id, password, opens, expiresAt } = share;
+      const origin = { share: id, account: account.id };
+      const object = shareOf(this.context.env, id);
+      const made = await reached(
+        unreached,
+        async () => await object.create(origin, { record, password, opens, expiresAt }),
+      );
       const isMade =
-        unsent === undefined &&
+        made.ok &&
         this.context.transaction(() => {
           const isActive = shares.activate(share, share.expiresAt + shareRetentionMs);
           if (isActive && isInvitation(key))
@@ -90,7 +99,7 @@ export class ShareCalls extends AccountCalls {
       if (isMade) return { ok: true, share };
       await deliverEnded(this.context, [this.context.transaction(() => shares.withdraw(share.id))]);
       const detail = 'the share was revoked while it was being created: a file of it was deleted, or the key revoked';
-      return unsent ?? err('conflict', detail);
+      return made.ok ? err('conflict', detail) : made;
     });
   }
 
@@ -135,7 +144,8 @@ export class ShareCalls extends AccountCalls {
       const end = expiresAt === undefined ? undefined : this.#newEnd(share, key, expiresAt);
       if (end?.ok === false) return end;
       const object = shareOf(this.context.env, id);
-      const changed = await this.#reach<ChangedTerms>(
+      const changed = await reached<ChangedTerms>(
+        unreached,
         async () => await object.change(key.id, { ...change, expiresAt: end?.expiresAt }),
       );
       if (!changed.ok) return changed;
@@ -210,7 +220,7 @@ export class ShareCalls extends AccountCalls {
    */
   async #missing(id: string, key: KeyRecord): Promise<Failure> {
     if (isInvitation(key)) return err('not_found');
-    const found = await this.#reach<ShareStatus>(async () => await shareOf(this.context.env, id).look());
+    const found = await reached<ShareStatus>(unreached, async () => await shareOf(this.context.env, id).look());
     return found.ok && found.state !== 'active' ? err('gone', revoked) : err('not_found');
   }
 
@@ -264,28 +274,6 @@ export class ShareCalls extends AccountCalls {
     if (all >= maxUnexpired.account)
       return err('quota_exceeded', `an account may have ${maxUnexpired.account} shares that have not expired`);
     return undefined;
-  }
-
-  async #send(
-    account: string,
-    { id, password, opens, expiresAt }: NewShare,
-    record: Uint8Array,
-  ): Promise<Failure | undefined> {
-    const object = shareOf(this.context.env, id);
-    const made = await this.#reach(
-      async () => await object.create({ share: id, account }, { record, password, opens, expiresAt }),
-    );
-    return made.ok ? undefined : made;
-  }
-
-  /** Calls the object of a share. @returns what it returns; `overloaded` */
-  async #reach<T extends object>(call: () => Promise<Result<T>>): Promise<Result<T>> {
-    try {
-      return await call();
-    } catch (error) {
-      log({ event: 'account.share', error: errorText(error) });
-      return err('overloaded', undefined, 2);
-    }
   }
 }
 
