@@ -4,30 +4,22 @@ import { all, count } from '../sql.ts';
 import type { AccountContext } from './account-context.ts';
 
 /** Counts, and times in ms. */
-export type AccountGauges = {
-  files: number;
-  /** Bytes on IPFS. */
-  bytes: number;
-  shares: number;
-  /** Uploads in several requests: some bytes are missing, or all have arrived. */
-  open: number;
-  finishing: number;
-  /** Messages to other objects that have not been acknowledged, though their time has come. */
-  undelivered: number;
-  /** Time for which the oldest of them has waited. */
-  undeliveredMs: number;
-  /** Time by which the alarm is late. */
-  lateMs: number;
-};
+export type AccountGauges = typeof none;
 
-const none: AccountGauges = {
+/** The gauges where there is no account. */
+const none = {
   files: 0,
+  /** Bytes on IPFS. */
   bytes: 0,
   shares: 0,
+  /** Uploads in several requests: some bytes are missing, or all have arrived. */
   open: 0,
   finishing: 0,
+  /** Messages to other objects that have not been acknowledged, though their time has come. */
   undelivered: 0,
+  /** Time for which the oldest of them has waited. */
   undeliveredMs: 0,
+  /** Time by which the alarm is late. */
   lateMs: 0,
 };
 
