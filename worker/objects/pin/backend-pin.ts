@@ -1,15 +1,12 @@
 /** The pins of a CID, as those who ask a `Pin` object see them. */
-import type { PinRow, PinState } from './pin-rows.ts';
+import type { PinRow } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 
 /** State of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
-export type BackendPin = {
-  service: string;
-  state: PinState;
-  reason: string | null;
-  checkedAt: number | null;
-  verifiedAt: number | null;
-};
+export type BackendPin = Pick<PinRow, 'service' | 'state' | 'reason'> & SeenAt;
+
+/** Times of a row, in ms, by the names that callers have for them. */
+export type SeenAt = { checkedAt: number | null; verifiedAt: number | null };
 
 /** Outcome of removing a CID from one service. */
 export type RemovedPin = { service: string; status: Removal };
@@ -25,12 +22,6 @@ export function byReadPriority(rows: readonly PinRow[]): string[] {
 }
 
 /** Makes a pin of its row. */
-export function backendPin({
-  service,
-  state,
-  reason,
-  checked_at: checkedAt,
-  verified_at: verifiedAt,
-}: PinRow): BackendPin {
-  return { service, state, reason, checkedAt, verifiedAt };
+export function backendPin({ service, state, reason, ...row }: PinRow): BackendPin {
+  return { service, state, reason, checkedAt: row.checked_at, verifiedAt: row.verified_at };
 }

@@ -4,21 +4,13 @@
  */
 import type { SurveyState } from '../../../shared/api.ts';
 import { all, count } from '../sql.ts';
+import type { SeenAt } from './backend-pin.ts';
 import type { PinRow, PinState } from './pin-rows.ts';
 
 /** A pin with the files that need it; times in ms. */
-export type SurveyedPin = {
-  cid: string;
-  service: string;
-  state: PinState;
-  reason: string | null;
-  detail: string | null;
-  attempts: number;
-  due: number | null;
-  checkedAt: number | null;
-  verifiedAt: number | null;
-  files: { account: string; fileId: string }[];
-};
+export type SurveyedPin = SurveyedRow & { files: { account: string; fileId: string }[] };
+
+type SurveyedRow = Pick<PinRow, 'cid' | 'service' | 'state' | 'reason' | 'detail' | 'attempts' | 'due'> & SeenAt;
 
 /** The last pin of the page before. */
 type SurveyCursor = { cid: string; service: string };
@@ -39,24 +31,17 @@ export function surveyedPins(
 ): SurveyedPin[] {
   const condition =
     state === undefined ? '?3 IS NULL' : state === 'damaged' ? `?3 IS NOT NULL AND ${isDamaged}` : 'state = ?3';
-  const rows = all<PinRow>(
+  const rows = all<SurveyedRow>(
     sql,
-    `SELECT * FROM pin WHERE (cid, service) > (?1, ?2) AND ${condition} ORDER BY cid, service LIMIT ?4`,
+    `SELECT cid, service, state, reason, detail, attempts, due, checked_at AS checkedAt, verified_at AS verifiedAt
+     FROM pin WHERE (cid, service) > (?1, ?2) AND ${condition} ORDER BY cid, service LIMIT ?4`,
     after.cid,
     after.service,
     state ?? null,
     limit,
   );
   return rows.map((row) => ({
-    cid: row.cid,
-    service: row.service,
-    state: row.state,
-    reason: row.reason,
-    detail: row.detail,
-    attempts: row.attempts,
-    due: row.due,
-    checkedAt: row.checked_at,
-    verifiedAt: row.verified_at,
+    ...row,
     files: all(
       sql,
       'SELECT account, file_id AS fileId FROM reference WHERE cid = ? AND is_part = 0 LIMIT ?',
