@@ -31,7 +31,7 @@ export class AccountRow {
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#load();
+    this.reload();
   }
 
   /** The ID, also of a deleted account whose outbox is not empty yet. */
@@ -103,26 +103,21 @@ export class AccountRow {
 
   /**
    * Reads the row again, to be called after a transaction that creates, changes, closes or removes
-   * it.
+   * it. Reading creates nothing, so that a request for an unknown account leaves no trace.
    */
   reload(): void {
-    this.#id = undefined;
-    this.#open = undefined;
-    this.#load();
+    const row = upgradeTables(this.#sql) ? this.read() : undefined;
+    this.#id = row?.id;
+    this.#open = row?.closedAt === null ? openOf(row) : undefined;
   }
 
   #update(changes: Partial<Row>): void {
     update(this.#sql, 'account', rowOf(accountColumns, changes), 'true');
   }
+}
 
-  /** Reading creates nothing, so that a request for an unknown account leaves no trace. */
-  #load(): void {
-    const row = upgradeTables(this.#sql) ? this.read() : undefined;
-    if (row === undefined) return;
-    const { id, label, spki, recoveryKey, createdAt } = row;
-    this.#id = id;
-    if (row.closedAt === null) this.#open = { id, label, spki, recoveryKey, createdAt };
-  }
+function openOf({ id, label, spki, recoveryKey, createdAt }: Row): AccountRecord {
+  return { id, label, spki, recoveryKey, createdAt };
 }
 
 /**
