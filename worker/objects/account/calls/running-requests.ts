@@ -1,5 +1,7 @@
 /** Requests that continue an upload, and the wait of another one for their end. */
 
+import { settlesWithin } from '../../../../shared/streams/timing.ts';
+
 type RunningRequest = { lease: string; ended: PromiseWithResolvers<void> };
 
 /**
@@ -26,10 +28,6 @@ export class RunningRequests {
   /** Waits until no request continues an upload, or until it has waited for `waitMs`. */
   async idle(uploadId: string, waitMs: number): Promise<void> {
     const running = this.#running.get(uploadId);
-    if (running === undefined) return;
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, waitMs);
-    await Promise.race([running.ended.promise, late]);
-    clearTimeout(timer);
+    if (running !== undefined) await settlesWithin(running.ended.promise, waitMs);
   }
 }
