@@ -3,7 +3,6 @@ import { describe } from '../../../../shared/errors.ts';
 import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { AccountContext, Caller } from '../account-context.ts';
-import { addReference } from '../delivery.ts';
 import type { FileDetails } from '../files/file-rows.ts';
 import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance } from '../keys/key-limits.ts';
@@ -13,7 +12,7 @@ import type { Claim } from '../uploads/claims.ts';
 import type { NewPart } from '../uploads/part-rows.ts';
 import type { Ending, NewUpload, Progress, UploadRecord } from '../uploads/upload-rows.ts';
 import { AccountCalls } from './account-calls.ts';
-import { pendingMs } from './pending-calls.ts';
+import { intendPart } from './pending-calls.ts';
 import { RunningRequests } from './running-requests.ts';
 import { removeUpload, retryMs, UploadFinisher } from './upload-finisher.ts';
 
@@ -185,17 +184,8 @@ export class UploadCalls extends AccountCalls {
   /** Writes the row of a part, then the reference, before the part is pinned. */
   intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
     return this.context.as(hash, storing, async ({ account }) => {
-      const { uploads, parts, env, alarm, now } = this.context;
-      if (!uploads.isHeld(part.uploadId, lease)) return takenOver();
-      // Until it is committed, and long enough for a pin that is on its way.
-      parts.intend(part, now() + pendingMs);
-      await alarm.by(now() + pendingMs);
-      const result = await addReference(env, { ...part, fileId: part.id, account: account.id, isPart: true });
-      if (!result.ok) {
-        this.context.transaction(() => parts.withdraw(part.id, now()));
-        await this.context.flushSoon();
-      }
-      return result;
+      if (!this.context.uploads.isHeld(part.uploadId, lease)) return takenOver();
+      return await intendPart(this.context, account.id, part);
     });
   }
 
