@@ -43,8 +43,10 @@ type Viewed<T, S extends Shape> = { [K in keyof T as Exclude<K, LeftOut<T, S, K>
 
 const same = <T>(value: T): T => value;
 
-function plain<T extends SqlStorageValue>(name: string, definition: string): Column<T> {
-  return { name, definition, read: (stored) => stored as T, write: same, show: same, parse: same };
+/** A column whose values are the same in JSON, and in SQL unless something else is said of it. */
+function plain<T>(name: string, definition: string, o: Partial<Pick<Column<T>, 'read' | 'write'>> = {}): Column<T> {
+  const { read = (stored) => stored as T, write = (value) => value as SqlValue } = o;
+  return { name, definition, read, write, show: same, parse: same };
 }
 
 export function text<T extends string = string>(name: string, definition = 'TEXT NOT NULL'): Column<T> {
@@ -57,19 +59,15 @@ export function integer(name: string, definition = 'INTEGER NOT NULL'): Column<n
 
 /** A number that is 0 where there is no row. */
 export function counter(name: string): Column<number> {
-  return { ...integer(name, 'INTEGER NOT NULL DEFAULT 0'), read: (stored) => (stored as number | null) ?? 0 };
+  return plain(name, 'INTEGER NOT NULL DEFAULT 0', { read: (stored) => (stored as number | null) ?? 0 });
 }
 
 /** One of some words, of which the row has the index: their order never changes. */
 export function choice<T extends string>(name: string, choices: readonly T[]): Column<T> {
   const [first] = choices;
   if (first === undefined) throw new TypeError(`${name} has no choices`);
-  return {
-    ...text<T>(name),
-    definition: 'INTEGER NOT NULL',
-    read: (stored) => choices[stored as number] ?? first,
-    write: (value) => choices.indexOf(value),
-  };
+  const read = (stored: SqlStorageValue): T => choices[stored as number] ?? first;
+  return plain(name, 'INTEGER NOT NULL', { read, write: (value) => choices.indexOf(value) });
 }
 
 /** A time: in ms since 1970, and as text in JSON. */
@@ -78,7 +76,7 @@ export function time(name: string): Column<number, string> {
 }
 
 export function flag(name: string, definition = 'INTEGER NOT NULL'): Column<boolean> {
-  return { name, definition, read: (stored) => stored === 1, write: Number, show: same, parse: same };
+  return plain(name, definition, { read: (stored) => stored === 1, write: Number });
 }
 
 /** Bytes, none where the row has null; base64 in JSON. */
@@ -95,25 +93,18 @@ export function bytes(name: string, definition = 'BLOB NOT NULL'): Column<Uint8A
 
 /** Words with spaces between them. */
 export function words<T extends string>(name: string): Column<T[]> {
-  return {
-    ...plain(name, 'TEXT NOT NULL'),
+  return plain<T[]>(name, 'TEXT NOT NULL', {
     read: (stored) => (stored as string).split(' ').filter((word): word is T => word !== ''),
     write: (value) => value.join(' '),
-    show: same,
-    parse: same,
-  };
+  });
 }
 
 /** Anything, as JSON in a text. */
 export function json<T>(name: string, definition = 'TEXT NOT NULL'): Column<T> {
-  return {
-    name,
-    definition,
+  return plain(name, definition, {
     read: (stored) => JSON.parse(stored as string) as T,
     write: (value) => JSON.stringify(value),
-    show: same,
-    parse: same,
-  };
+  });
 }
 
 /** The same column, which may be null. */
