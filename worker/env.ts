@@ -48,7 +48,7 @@ export type Env = {
  * @throws misconfigured when the variable is not a whole number
  */
 export function maxUploadBytes(env: Env): number | undefined {
-  return bytesOf(env, 'MAX_UPLOAD_BYTES');
+  return numberIn('MAX_UPLOAD_BYTES', env.MAX_UPLOAD_BYTES, byteCount);
 }
 
 /** 32 GiB: 32,768 leaves, whose digests fit into the memory of one request. */
@@ -59,17 +59,7 @@ const defaultFileBytes = 32 * 1024 ** 3;
  * @throws misconfigured when the variable is not a whole number
  */
 export function maxFileBytes(env: Env): number {
-  return bytesOf(env, 'MAX_FILE_BYTES') ?? defaultFileBytes;
-}
-
-/** @throws misconfigured */
-function bytesOf(env: Env, name: 'MAX_UPLOAD_BYTES' | 'MAX_FILE_BYTES'): number | undefined {
-  const text = env[name] ?? '';
-  if (text === '') return undefined;
-  const bytes = Number(text);
-  if (!/^[1-9][0-9]*$/.test(text) || !Number.isSafeInteger(bytes))
-    throw new SealpinError('misconfigured', `${name} is not a whole number of bytes`);
-  return bytes;
+  return numberIn('MAX_FILE_BYTES', env.MAX_FILE_BYTES, byteCount) ?? defaultFileBytes;
 }
 
 export type RateLimitPolicy = { requests: number; seconds: number };
@@ -99,11 +89,8 @@ const defaultIdleSeconds = 60;
  * @throws misconfigured when the variable is not a whole number of seconds
  */
 export function uploadIdleMs(env: Env): number {
-  const text = env.UPLOAD_IDLE_SECONDS ?? '';
-  if (text === '') return defaultIdleSeconds * 1000;
-  if (!/^[1-9][0-9]{0,4}$/.test(text))
-    throw new SealpinError('misconfigured', 'UPLOAD_IDLE_SECONDS is not a whole number of seconds');
-  return Number(text) * 1000;
+  const form = { ...count, words: 'of seconds' };
+  return (numberIn('UPLOAD_IDLE_SECONDS', env.UPLOAD_IDLE_SECONDS, form) ?? defaultIdleSeconds) * 1000;
 }
 
 /**
@@ -146,11 +133,8 @@ const platformRecoveryDays = 30;
  * @throws misconfigured when the variable is not a whole number
  */
 export function recoveryDays(env: Env): number {
-  const text = env.RECOVERY_DAYS ?? '';
-  if (text === '') return platformRecoveryDays;
-  if (!/^[0-9]{1,4}$/.test(text))
-    throw new SealpinError('misconfigured', 'RECOVERY_DAYS is not a whole number of days');
-  return Number(text);
+  const form = { pattern: /^[0-9]{1,4}$/, words: 'of days' };
+  return numberIn('RECOVERY_DAYS', env.RECOVERY_DAYS, form) ?? platformRecoveryDays;
 }
 
 /**
@@ -173,8 +157,8 @@ const defaultShareOpens = 100;
  */
 export function shareMaxima(env: Env): { days: number; opens: number } {
   return {
-    days: countOf(env, 'SHARE_MAX_DAYS') ?? defaultShareDays,
-    opens: countOf(env, 'SHARE_MAX_OPENS') ?? defaultShareOpens,
+    days: numberIn('SHARE_MAX_DAYS', env.SHARE_MAX_DAYS, count) ?? defaultShareDays,
+    opens: numberIn('SHARE_MAX_OPENS', env.SHARE_MAX_OPENS, count) ?? defaultShareOpens,
   };
 }
 
@@ -183,14 +167,18 @@ export function shareMaxima(env: Env): { days: number; opens: number } {
  * @throws misconfigured when the variable is not a whole number
  */
 export function replicas(env: Env): number {
-  return countOf(env, 'REPLICAS') ?? 1;
+  return numberIn('REPLICAS', env.REPLICAS, count) ?? 1;
 }
 
+/** Forms of numbers in variables, and the words for them. */
+type NumberForm = { pattern: RegExp; words: string };
+const byteCount: NumberForm = { pattern: /^[1-9][0-9]*$/, words: 'of bytes' };
+const count: NumberForm = { pattern: /^[1-9][0-9]{0,4}$/, words: 'from 1 to 99999' };
+
 /** @returns undefined for a variable that is empty or unset @throws misconfigured */
-function countOf(env: Env, name: 'SHARE_MAX_DAYS' | 'SHARE_MAX_OPENS' | 'REPLICAS'): number | undefined {
-  const text = env[name] ?? '';
+function numberIn(name: string, text = '', { pattern, words }: NumberForm): number | undefined {
   if (text === '') return undefined;
-  if (!/^[1-9][0-9]{0,4}$/.test(text))
-    throw new SealpinError('misconfigured', `${name} is not a whole number from 1 to 99999`);
+  if (!pattern.test(text) || !Number.isSafeInteger(Number(text)))
+    throw new SealpinError('misconfigured', `${name} is not a whole number ${words}`);
   return Number(text);
 }
