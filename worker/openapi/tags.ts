@@ -1,25 +1,22 @@
 /** The groups of operations; generators make a class or a module of each. */
 
-/** Tags by the first part of the path that is not the version. */
-const tags: Readonly<Record<string, { name: string; description: string }>> = {
-  storage: { name: 'Files', description: 'Storing, listing, reading and deleting files' },
-  uploads: { name: 'Uploads', description: 'Uploads of any size, which can be continued' },
-  shares: { name: 'Shares', description: 'Sealed records that pass files on' },
-  pins: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
-  repair: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
-  strays: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
-  migrations: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
-  ipfs: { name: 'Gateway', description: 'The content of CIDs, for anybody' },
-  events: { name: 'Events', description: 'What happened in an account' },
-  keys: { name: 'Keys', description: 'API keys' },
-  usage: { name: 'Keys', description: 'API keys' },
-  account: { name: 'Accounts', description: 'Accounts and their recovery' },
-  accounts: { name: 'Accounts', description: 'Accounts and their recovery' },
-  denylist: { name: 'Denylist', description: 'CIDs that the operator neither serves nor stores' },
-  health: { name: 'Service', description: 'The service itself' },
-  metrics: { name: 'Service', description: 'The service itself' },
-  'openapi.json': { name: 'Service', description: 'The service itself' },
-};
+/** Tags, and the first parts of their paths that are not the version. */
+const tags: readonly { name: string; description: string; of: readonly string[] }[] = [
+  { name: 'Files', description: 'Storing, listing, reading and deleting files', of: ['storage'] },
+  { name: 'Uploads', description: 'Uploads of any size, which can be continued', of: ['uploads'] },
+  { name: 'Shares', description: 'Sealed records that pass files on', of: ['shares'] },
+  {
+    name: 'Pins',
+    description: 'Which pinning services hold what, for the operator',
+    of: ['pins', 'repair', 'strays', 'migrations'],
+  },
+  { name: 'Gateway', description: 'The content of CIDs, for anybody', of: ['ipfs'] },
+  { name: 'Events', description: 'What happened in an account', of: ['events'] },
+  { name: 'Keys', description: 'API keys', of: ['keys', 'usage'] },
+  { name: 'Accounts', description: 'Accounts and their recovery', of: ['account', 'accounts'] },
+  { name: 'Denylist', description: 'CIDs that the operator neither serves nor stores', of: ['denylist'] },
+  { name: 'Service', description: 'The service itself', of: ['health', 'metrics', 'openapi.json'] },
+];
 
 /** The tag of a path. @throws Error for a path that belongs to none */
 export function tagOf(path: string): string {
@@ -28,12 +25,12 @@ export function tagOf(path: string): string {
 
 /** The tags of these paths, in their order. */
 export function tagsOf(paths: readonly string[]): { name: string; description: string }[] {
-  return [...new Map(paths.map((path) => [tagOf(path), entryOf(path)])).values()];
+  return [...new Set(paths.map(entryOf))].map(({ name, description }) => ({ name, description }));
 }
 
 function entryOf(path: string) {
   const part = path.split('/').find((each) => !['', 'v1', 'operator'].includes(each)) ?? '';
-  const tag = tags[part];
+  const tag = tags.find(({ of }) => of.includes(part));
   if (tag === undefined) throw new Error(`${path} has no tag`);
   return tag;
 }
