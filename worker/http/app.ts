@@ -1,7 +1,8 @@
 /** The context of a request: bindings, variables and the parsed query. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import type { Code } from '../../shared/errors.ts';
+import { FileId } from '../../shared/api.ts';
+import { SealpinError, type Code } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { UsedBy } from '../objects/account/keys/key-usage.ts';
@@ -38,6 +39,16 @@ export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.Infer
   const result = v.safeParse(shape, c.req.query());
   if (!result.success) throw invalidRequest('query', result.issues);
   return result.output;
+}
+
+/**
+ * The ID of a file, or of the upload that makes it, in a path, in lower case.
+ * @throws not_found when it is not a UUID: the same as for a file that does not exist
+ */
+export function parseFileId(c: Ctx, parameter: 'fileId' | 'uploadId' = 'fileId'): string {
+  const id = v.safeParse(FileId, c.req.param(parameter));
+  if (!id.success) throw new SealpinError('not_found');
+  return id.output.toLowerCase();
 }
 
 /**

@@ -8,22 +8,14 @@ import { SealpinError, isSealpinError } from '../../../shared/errors.ts';
 import { parseFilename } from '../../../shared/filename.ts';
 import { maxDetailsBytes } from '../../../shared/link/index.ts';
 import { identitiesOf, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
-import type { Ctx } from '../../http/app.ts';
+import { parseFileId, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
 import type { FileRecord, FileUpdate } from '../../objects/account/files/file-rows.ts';
 import type { KeyMaterial } from '../../objects/account/keys/key-rows.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askPins } from './file-backends.ts';
-import {
-  aboutPlain,
-  checkFileConditions,
-  etagOf,
-  openRecord,
-  parseFileId,
-  storedFile,
-  type About,
-} from './file-view.ts';
+import { aboutPlain, checkFileConditions, etagOf, openRecord, storedFile, type About } from './file-view.ts';
 
 /** Number of attempts at a change that another change precedes. */
 const attempts = 3;

@@ -1,6 +1,5 @@
 /** Files in the shape of the API. */
-import * as v from 'valibot';
-import { FileId, StoredFile, type StoredPin } from '../../../shared/api.ts';
+import { StoredFile, type StoredPin } from '../../../shared/api.ts';
 import { openDetached, plaintextBytes, type FileInfo, type Identity } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Ctx } from '../../http/app.ts';
@@ -15,16 +14,6 @@ export type Opened = Awaited<ReturnType<typeof openDetached>>;
 
 /** The content type of a file without one (RFC 9110 section 8.3). */
 export const anyBytes = 'application/octet-stream';
-
-/**
- * The file id of a path, in lower case.
- * @throws not_found when it is not a UUID: the same as for a file that does not exist
- */
-export function parseFileId(c: Ctx): string {
-  const id = v.safeParse(FileId, c.req.param('fileId'));
-  if (!id.success) throw new SealpinError('not_found');
-  return id.output.toLowerCase();
-}
 
 /** The forms of a file that responses have, each with an ETag of its own. */
 const forms = ['json', 'file', 'raw', 'container'] as const;

@@ -14,7 +14,7 @@ import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 import { unwrap } from '../../objects/result.ts';
 import { readJson } from '../../http/json-body.ts';
-import { parseQuery, type Ctx } from '../../http/app.ts';
+import { parseFileId, parseQuery, type Ctx } from '../../http/app.ts';
 import { isConditional } from '../../http/conditions.ts';
 import { identitiesOf, pairsOf, type Principal } from '../../auth/authenticate.ts';
 import type { Env } from '../../env.ts';
@@ -23,7 +23,7 @@ import { parseListPage } from './file-filter.ts';
 import { untilUnchanged } from './change-file.ts';
 import { askPins, storedPin } from './file-backends.ts';
 import { checkRecoverable, recoverable } from './recoverable.ts';
-import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
+import { aboutPlain, checkFileConditions, openRecord, storedFile } from './file-view.ts';
 
 /** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {

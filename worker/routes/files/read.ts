@@ -7,7 +7,7 @@ import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { digestOfBytes, openFile, type BlockSource, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../../http/accept.ts';
 import { unwrap } from '../../objects/result.ts';
-import { parseQuery, type Ctx } from '../../http/app.ts';
+import { parseFileId, parseQuery, type Ctx } from '../../http/app.ts';
 import type { Span } from '../../http/conditions.ts';
 import { respond, type OpenBody, type Representation } from '../../http/representation.ts';
 import { awaitFirstChunk, base64Length, base64Of, concatStreams, fileHeaders } from '../../http/response-body.ts';
@@ -15,17 +15,7 @@ import { attachment } from '../../http/content-disposition.ts';
 import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { atServices } from '../../backends/unavailable.ts';
-import {
-  aboutPlain,
-  etagOf,
-  openRecord,
-  parseFileId,
-  pinsIn,
-  storedFile,
-  type About,
-  type Form,
-  type Opened,
-} from './file-view.ts';
+import { aboutPlain, etagOf, openRecord, pinsIn, storedFile, type About, type Form, type Opened } from './file-view.ts';
 import { json } from '../route-parts.ts';
 import { askPins, sourcesOf, sourceOptions } from './file-backends.ts';
 

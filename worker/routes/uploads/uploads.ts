@@ -1,14 +1,13 @@
 /** `/v1/uploads`: files in several requests, by tus 1.0.0. */
-import * as v from 'valibot';
-import { FileId, isContentType, ResumableUpload, type ResumableUploadList } from '../../../shared/api.ts';
+import { isContentType, ResumableUpload, type ResumableUploadList } from '../../../shared/api.ts';
 import { beginPayload, uploadSeal } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { parseFilename } from '../../../shared/filename.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { maxFileBytes, maxUploadBytes } from '../../env.ts';
-import type { Ctx } from '../../http/app.ts';
-import { isEncoded } from '../../http/body-headers.ts';
+import { parseFileId, type Ctx } from '../../http/app.ts';
+import { essenceOf, isEncoded } from '../../http/body-headers.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import type { FileDetails, NewFile } from '../../objects/account/files/file-rows.ts';
 import { unwrap } from '../../objects/result.ts';
@@ -95,7 +94,7 @@ export function createUpload(mode: NewFile['mode']) {
  * is ended then.
  */
 export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
-  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), true));
+  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseFileId(c, 'uploadId'), true));
   const { uploadId, length, preamble, sealedMetadata } = upload;
   const seal = await uploadSeal(caller.key, { uploadId, preamble });
   const metadata =
@@ -111,7 +110,7 @@ export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
 
 /** Takes the next bytes of a file. */
 export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> {
-  const uploadId = parseUploadId(c);
+  const uploadId = parseFileId(c, 'uploadId');
   if (!isChunk(c)) throw wrongType();
   const offset = parseBytes('Upload-Offset', c.req.header('Upload-Offset'));
   if (offset === undefined) throw new SealpinError('invalid_request', 'Upload-Offset is missing');
@@ -125,7 +124,7 @@ export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> 
 
 /** Returns the state of an upload. It does not disturb a request that continues it. */
 export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
-  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), false));
+  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseFileId(c, 'uploadId'), false));
   return c.json(uploadView(upload));
 }
 
@@ -140,7 +139,7 @@ export async function listUploads(c: Ctx, caller: Principal): Promise<Response> 
 
 /** Ends an upload. A file that was stored stays. */
 export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response> {
-  await unwrap(caller.account.uploads.remove(caller.key.hash, parseUploadId(c)));
+  await unwrap(caller.account.uploads.remove(caller.key.hash, parseFileId(c, 'uploadId')));
   return c.body(null, 204);
 }
 
@@ -204,10 +203,10 @@ function checkMetadata(
  * @throws unsupported_media_type for any other body
  */
 function isChunk(c: Ctx): boolean {
-  const [type = ''] = (c.req.header('Content-Type') ?? '').split(';');
-  if (isEncoded(c.req.raw.headers)) throw wrongType();
-  if (type.trim().toLowerCase() === chunkType) return true;
-  if (Number(c.req.header('Content-Length') ?? 0) > 0) throw wrongType();
+  const { headers } = c.req.raw;
+  if (isEncoded(headers)) throw wrongType();
+  if (essenceOf(headers) === chunkType) return true;
+  if (Number(headers.get('Content-Length') ?? 0) > 0) throw wrongType();
   return false;
 }
 
@@ -216,11 +215,4 @@ function wrongType(): SealpinError {
     'unsupported_media_type',
     `bytes of a file are sent as ${chunkType}, without Content-Encoding`,
   );
-}
-
-/** The ID in a path, in lower case. @throws not_found when it is not a UUID */
-function parseUploadId(c: Ctx): string {
-  const id = v.safeParse(FileId, c.req.param('uploadId'));
-  if (!id.success) throw new SealpinError('not_found');
-  return id.output.toLowerCase();
 }
