@@ -10,14 +10,7 @@ export const tusExtensions = ['creation', 'creation-with-upload', 'creation-defe
 const maxMetadataChars = 4096;
 
 /** File's description in the metadata of an upload. It was checked when the upload began. */
-export type Metadata = {
-  filename: string | null;
-  contentType: string | null;
-  cid: string | null;
-  details: UploadDetails;
-  /** Set if it is removed after a while, unless another upload names it. */
-  isProvisional: boolean;
-};
+export type Metadata = ReturnType<typeof parseMetadata>;
 
 /**
  * Parses a header with a number of bytes. @param name of the header
@@ -66,7 +59,7 @@ export function checkFileBytes(length: number, maxBytes: number): number {
  * @param text the value of the header; empty without it
  * @throws invalid_request for anything but a list of base64
  */
-export function parseMetadata(text: string): Metadata {
+export function parseMetadata(text: string) {
   if (text.length > maxMetadataChars)
     throw new SealpinError('invalid_request', `Upload-Metadata may have at most ${maxMetadataChars} characters`);
   const values = new Map<string, string>();
@@ -87,6 +80,7 @@ export function parseMetadata(text: string): Metadata {
     contentType: (values.get('filetype') ?? values.get('type')) || null,
     cid: values.get('cid') ?? null,
     details: details.output,
+    /** Set if it is removed after a while, unless another upload names it. */
     isProvisional: values.get('provisional') === 'true',
   };
 }

@@ -10,7 +10,7 @@ import { parseFilename } from '../../../shared/filename.ts';
 import { essenceOf, isEncoded, isJson } from '../../http/body-headers.ts';
 import { parseDisposition } from '../../http/content-disposition.ts';
 import { parseDetails } from '../../http/validation.ts';
-import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
+import { parseDigests, parseWanted } from '../../http/digest-fields.ts';
 import { checkLength } from '../../upload/counted-body.ts';
 import { UploadBody } from '../../upload/upload-body.ts';
 import { withCurrentPair } from '../../upload/current-pair.ts';
@@ -27,7 +27,7 @@ import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log } from '../../log.ts';
-import type { FileDetails, FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
+import type { FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
 import { exceedsInvitation } from '../../objects/account/keys/invitation.ts';
 import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
@@ -39,24 +39,7 @@ import { newPins } from './file-backends.ts';
 type Mode = NewFile['mode'];
 
 /** Headers of a request that describe its body. */
-type Announced = {
-  json: boolean;
-  /** Set if the body is a CAR of the file. */
-  car: boolean;
-  filename: string | undefined;
-  contentType: string;
-  cid: string | undefined;
-  /** Set if no other file may have its name. */
-  isOnly: boolean;
-  /** Set if the file is kept for a while only, unless another one names it. */
-  isProvisional: boolean;
-  /** IDs of the files that it names. */
-  names: readonly string[];
-  details: FileDetails;
-  digests: Digests;
-  /** The digest of the file that the response is to name. */
-  wanted: Algorithm | undefined;
-};
+type Announced = ReturnType<typeof parseAnnounced>;
 
 /** The account's object, and what it knows the caller's API key by. */
 type Uploader = { account: Principal['account']; key: { hash: string } };
@@ -309,7 +292,7 @@ function newFile(
  */
 const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
 
-function parseAnnounced(c: Ctx, mode: Mode): Announced {
+function parseAnnounced(c: Ctx, mode: Mode) {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';
   const essence = essenceOf(c.req.raw.headers);
   const json = isJson(c.req.raw.headers);
@@ -344,15 +327,20 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const { cid, provisional = false, names, ...details } = parseQuery(c, UploadQuery);
   return {
     json,
+    /** Set if the body is a CAR of the file. */
     car,
     filename,
     contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
+    /** Set if no other file may have its name. */
     isOnly: parseIsOnly(c, json || filename !== undefined),
+    /** Set if the file is kept for a while only, unless another one names it. */
     isProvisional: provisional,
+    /** IDs of the files that it names. */
     names: names?.toLowerCase().split(',') ?? [],
     details: parseDetails(details),
     digests: parseDigests(c.req.raw.headers),
+    /** The digest of the file that the response is to name. */
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };
 }
