@@ -28,7 +28,7 @@ const pollMs = 50;
 /** Seconds after which a monitor may ask again. */
 const retrySeconds = 5;
 
-type ServiceHealth = NonNullable<Health['services']>[number];
+export type ServiceHealth = NonNullable<Health['services']>[number];
 type State = { storage: 'ok' | 'failing'; services: ServiceHealth[] };
 
 /**

@@ -16,7 +16,7 @@ import type { PinGauges } from '../../objects/pin/pin-gauges.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
-import { stateOf } from './health.ts';
+import { stateOf, type ServiceHealth } from './health.ts';
 import { sumStrays } from './strays.ts';
 
 /**
@@ -56,6 +56,8 @@ export async function readMetrics(c: Ctx): Promise<Response> {
     stateOf(c.env),
   ]);
   const strays = sumStrays(pins.read.flatMap((each) => each.strays));
+  const byService = (valueOf: (service: ServiceHealth) => number): Metric['samples'] =>
+    state.services.map((service) => ({ labels: labelsOf({ service: service.id }), value: valueOf(service) }));
   const metrics = [
     gauge('sealpin_build_info', 'The version that runs', [{ labels: labelsOf({ version }), value: 1 }]),
     ...counters.map((metric) => ({ ...metric, samples: samplesOf(metric, sums.counters) })),
@@ -73,26 +75,17 @@ export async function readMetrics(c: Ctx): Promise<Response> {
     gauge(
       'sealpin_pinning_service_up',
       'Whether a pinning service responds to its adapter',
-      state.services.map(({ id, status }) => ({
-        labels: labelsOf({ service: id }),
-        value: status === 'ok' ? 1 : 0,
-      })),
+      byService(({ status }) => (status === 'ok' ? 1 : 0)),
     ),
     gauge(
       'sealpin_stray_objects',
       'Objects in a store that belong to nothing, and wait for the operator',
-      state.services.map(({ id }) => ({
-        labels: labelsOf({ service: id }),
-        value: strays.find(({ service }) => service === id)?.objects ?? 0,
-      })),
+      byService(({ id }) => strays.find(({ service }) => service === id)?.objects ?? 0),
     ),
     gauge(
       'sealpin_pinning_service_refuses',
       'Whether a pinning service was seen to take no new files',
-      state.services.map(({ id, refuses }) => ({
-        labels: labelsOf({ service: id }),
-        value: refuses === undefined ? 0 : 1,
-      })),
+      byService(({ refuses }) => (refuses === undefined ? 0 : 1)),
     ),
   ];
   return c.body(exposition(metrics), 200, { 'Content-Type': expositionType });
