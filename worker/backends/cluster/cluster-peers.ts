@@ -68,21 +68,24 @@ const idsMs = 60_000;
 const maxHolders = 1_000;
 
 export type PeersOptions = {
+  /** The service's name in errors. */
   id: string;
-  addresses: readonly PeerAddress[];
+  /** All peers. */
+  peers: readonly PeerAddress[];
+  /** Headers for the REST APIs and for the Kubos. */
   headers: Readonly<Record<string, string>>;
   ipfsHeaders: Readonly<Record<string, string>>;
+  /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
   pinName: string;
   fetch: typeof fetch;
-  responseMs: number;
 };
 
 export type ClusterPeers = ReturnType<typeof clusterPeers>;
 
 /** Makes the clients of all peers. */
-export function clusterPeers(options: PeersOptions) {
-  const memory = memoryOf(options.addresses);
-  const all = clientsOf(options);
+export function clusterPeers(options: PeersOptions, responseMs: number) {
+  const memory = memoryOf(options.peers);
+  const all = clientsOf(options, responseMs);
   const peers = new Failover(all, { lastUntil: memory.down });
   const importers = new Failover(all, { lastUntil: memory.full, lastMs: fullMs });
 
@@ -134,8 +137,9 @@ export function clusterPeers(options: PeersOptions) {
   };
 }
 
-function clientsOf({ id, addresses, headers, ipfsHeaders, pinName, fetch, responseMs }: PeersOptions): ClusterPeer[] {
-  return addresses.map(({ url, ipfs }) => {
+function clientsOf(o: PeersOptions, responseMs: number): ClusterPeer[] {
+  const { id, headers, ipfsHeaders, pinName, fetch } = o;
+  return o.peers.map(({ url, ipfs }) => {
     const node = { id, url: ipfs, headers: ipfsHeaders, fetch };
     return {
       rest: clusterRest({ id, url, headers, fetch }, responseMs),

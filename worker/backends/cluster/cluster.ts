@@ -5,26 +5,16 @@
  */
 import { anchorOf, importAnchor } from '../anchor.ts';
 import { agreedPins } from './agreed-pins.ts';
-import { clusterPeers, type ClusterPeer, type PeerAddress } from './cluster-peers.ts';
+import { clusterPeers, type ClusterPeer, type PeersOptions } from './cluster-peers.ts';
 import { clusterImport, importEmptyBlock } from './cluster-import.ts';
 import { pinAtPeers } from './cluster-pin.ts';
 import type { Replication } from './cluster-rest.ts';
 import type { BlockImport, PinningService } from '../contract.ts';
 import { failoverStream } from '../failover.ts';
 
-export type ClusterOptions = {
-  /** The service's name in errors. */
-  id: string;
-  /** All peers. */
-  peers: readonly PeerAddress[];
-  /** Headers for the REST APIs and for the Kubos. */
-  headers: Readonly<Record<string, string>>;
-  ipfsHeaders: Readonly<Record<string, string>>;
+export type ClusterOptions = PeersOptions & {
   /** Number of peers that hold a file; undefined: as the peers are configured. */
   replication: Replication | undefined;
-  /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
-  pinName: string;
-  fetch: typeof fetch;
   timeouts?: Partial<ClusterTimeouts>;
 };
 
@@ -42,7 +32,7 @@ type ClusterTimeouts = {
 export function cluster(o: ClusterOptions): PinningService {
   const { id, pinName, replication } = o;
   const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 60_000, ...o.timeouts };
-  const cluster = clusterPeers({ ...o, addresses: o.peers, responseMs });
+  const cluster = clusterPeers(o, responseMs);
   const { all, peers } = cluster;
   const pinOptions = { id, peers, pinName, replication, pinMs, responseMs };
   const importBlocks = (signal: AbortSignal): BlockImport => clusterImport(cluster, signal);
