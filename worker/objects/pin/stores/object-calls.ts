@@ -5,12 +5,11 @@
  */
 import { RpcTarget } from 'cloudflare:workers';
 import { SealpinError } from '../../../../shared/errors.ts';
-import type { Env } from '../../../env.ts';
 import { errorText, log } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, unwrap, type Result } from '../../result.ts';
-import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, WaitingStrays } from './object-rows.ts';
+import type { NewObjects, ObjectRow, ObjectRows, StoreContext, WaitingStrays } from './object-rows.ts';
 import { firstShard } from '../migrations.ts';
 import { answered } from '../pin-faults.ts';
 import { requestMs } from '../pin-steps.ts';
@@ -25,15 +24,7 @@ const removeMs = 60_000;
 /** Rows that one alarm looks at. */
 const batch = 50;
 
-type Context = {
-  env: Env;
-  rows: ObjectRows;
-  pins: StoredPins;
-  /** The object that is responsible for a CID, or for an `<id>`. */
-  shard(text: string): Promise<{ readonly objects: ObjectShard }>;
-  wake(): Promise<void>;
-  now(): number;
-};
+type Context = StoreContext & { rows: ObjectRows; pins: StoredPins; wake(): Promise<void> };
 
 /** The calls, and what the alarm does for the rows. */
 export class ObjectCalls extends RpcTarget {

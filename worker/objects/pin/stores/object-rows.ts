@@ -2,6 +2,7 @@
  * The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the
  * first byte of its `<id>`.
  */
+import type { Env } from '../../../env.ts';
 import type { Result } from '../../result.ts';
 import { addColumns, counter, definitions } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
@@ -70,6 +71,15 @@ export type ObjectShard = {
   has(id: string): PromiseLike<boolean>;
   watch(service: string): PromiseLike<Result>;
   strays(service: string, cids: readonly string[], o: { remove: boolean }): PromiseLike<Result<{ cids: string[] }>>;
+};
+
+/** Context of all that works on objects in stores. */
+export type StoreContext = {
+  env: Env;
+  /** The object that is responsible for a CID, or for an `<id>`. */
+  shard(text: string): Promise<{ readonly objects: ObjectShard }>;
+  /** The clock, in ms. */
+  now(): number;
 };
 
 /** A store that objects are in, and where it was when the first one was stored. */

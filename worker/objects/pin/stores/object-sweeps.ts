@@ -2,7 +2,6 @@
  * Objects in stores that belong to nothing: a part that arrived late, an index whose file is gone,
  * what a lost database leaves. They are found by listing.
  */
-import type { Env } from '../../../env.ts';
 import { errorText, log } from '../../../log.ts';
 import type { ListedObject } from '../../../backends/objects/bucket.ts';
 import { storeOf } from '../../../backends/configured.ts';
@@ -13,7 +12,7 @@ import { askInBatches } from '../../batches.ts';
 import { unwrap } from '../../result.ts';
 import { firstShard } from '../migrations.ts';
 import { shardName } from '../shard-names.ts';
-import type { ObjectRows, ObjectShard, Sweep } from './object-rows.ts';
+import type { ObjectRows, StoreContext, Sweep } from './object-rows.ts';
 
 /**
  * The interval of sweeps, the longest where nothing changes, that of the parts of a long one, and
@@ -30,13 +29,7 @@ const most = { objects: 100, share: 0.05 };
 /** Time limit of the requests of one sweep, in ms. */
 const listMs = 60_000;
 
-type Context = {
-  env: Env;
-  rows: ObjectRows;
-  /** The object that is responsible for a CID. */
-  shard(text: string): Promise<{ readonly objects: ObjectShard }>;
-  now(): number;
-};
+type Context = StoreContext & { rows: ObjectRows };
 
 /** The sweeps of an object. */
 export class ObjectSweeps {

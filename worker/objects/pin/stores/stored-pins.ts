@@ -27,10 +27,9 @@ import {
 } from '../../../backends/objects/object-index.ts';
 import { fixedLength } from '../../../backends/objects/fixed-length.ts';
 import { sourceError, type SourceError } from '../../../backends/source-error.ts';
-import type { Env } from '../../../env.ts';
 import { err, unwrap, type Result } from '../../result.ts';
 import type { CidQueue } from '../cid-queue.ts';
-import type { ObjectShard } from './object-rows.ts';
+import type { StoreContext } from './object-rows.ts';
 import { newObjectId } from './object-names.ts';
 import { answered } from '../pin-faults.ts';
 import { blockMs, requestMs, step } from '../pin-steps.ts';
@@ -53,13 +52,7 @@ const nodesMs = 60_000;
  */
 const numbersOfLeaf = 100;
 
-type Context = {
-  env: Env;
-  rows: PinRows;
-  queue: CidQueue;
-  shard(text: string): Promise<{ readonly objects: ObjectShard }>;
-  now(): number;
-};
+type Context = StoreContext & { rows: PinRows; queue: CidQueue };
 
 export class StoredPins {
   readonly #o: Context;
