@@ -10,8 +10,8 @@ import { backoffMs } from '../alarm.ts';
 import { err, type Result } from '../result.ts';
 import type { Opening } from '../share/openings.ts';
 import { AccountContext } from './account-context.ts';
-import type { AccountRecord, Recovery, Usage } from './account-row.ts';
-import { defaultSettings, type Settings } from './account-settings.ts';
+import type { AccountRecord, Recovery } from './account-row.ts';
+import { defaultSettings } from './account-settings.ts';
 import { AdministrationCalls, noAccount } from './calls/administration-calls.ts';
 import { FileCalls } from './calls/file-calls.ts';
 import { KeyCalls } from './calls/key-calls.ts';
@@ -24,21 +24,7 @@ import { removeUploads } from './calls/upload-finisher.ts';
 import type { AccountEnv } from './delivery.ts';
 import { eventRetentionMs, type EventPage } from './event-rows.ts';
 import { isInvitation } from './keys/invitation.ts';
-import type { Allowance } from './keys/key-limits.ts';
-import type { KeyMaterial, NewKey } from './keys/key-rows.ts';
-
-/**
- * An account for one of its keys. `canSign`: the public half of what the key signs with is known.
- * `allowance`: what its limits and the quota leave for it. `remaining`: of a rotation that runs.
- */
-type AboutAccount = KeyMaterial & {
-  canSign: boolean;
-  account: AccountRecord;
-  usage: Usage;
-  settings: Settings;
-  allowance: Allowance;
-  remaining: number;
-};
+import type { NewKey } from './keys/key-rows.ts';
 
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
@@ -134,9 +120,10 @@ export class Account extends DurableObject<AccountEnv> {
 
   /**
    * The account, what it uses, and the caller's key material. `canSign`: the public half of what
-   * the key signs with is known.
+   * the key signs with is known. `allowance`: what its limits and the quota leave for it.
+   * `remaining`: of a rotation that runs.
    */
-  about(hash: string): Promise<Result<AboutAccount>> {
+  about(hash: string) {
     const { keys, files, row, settings, rotation } = this.context;
     return this.context.as(hash, undefined, (caller) => ({
       ok: true,
