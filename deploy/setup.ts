@@ -37,7 +37,8 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
   const [fault] = faultsOf(wanted);
   if (fault !== undefined) throw new SealpinError('misconfigured', fault.what, { hint: fault.todo });
 
-  const named = namedWrangler(wrangler, wanted.name);
+  // The file may not have the Worker's name yet.
+  const named: Wrangler = (args, input) => wrangler([...args, '--name', wanted.name], input);
   const deployed = await secretNames(named);
   const present = deployed ?? [];
   const secrets = await secretsFor(wanted, present, context);
@@ -97,11 +98,6 @@ async function finish(options: DeployOptions, deployedAt: string | undefined, co
   const sent = await firstLink(url, apiKey);
   for (const line of linesOf(sent)) print(line);
   return sent.ok === false ? 1 : 0;
-}
-
-/** wrangler with the Worker's name, which the file may not have yet. */
-function namedWrangler(wrangler: Wrangler, name: string): Wrangler {
-  return (args, input) => wrangler([...args, '--name', name], input);
 }
 
 /**
