@@ -2,7 +2,9 @@
  * An upload by tus 1.0.0 (https://tus.io/protocols/resumable-upload): bytes in requests of a fixed
  * size, each of which may be repeated.
  */
+import { encodePadded, utf8 } from '../../../shared/crypto/bytes.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { byteReader } from '../../../shared/streams/reader.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { httpClient, type HttpOptions } from '../http-client.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
@@ -70,7 +72,7 @@ function tusServer(o: TusOptions, signal: AbortSignal) {
   }
 
   async function create(file: TusFile): Promise<URL> {
-    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64Text(text)}`);
+    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${encodePadded(utf8(text))}`);
     const headers = { ...version, 'upload-length': String(file.length), 'upload-metadata': metadata.join(',') };
     const response = await request({ method: 'POST', headers, at: endpoint });
     const location = URL.parse(response.headers.get('location') ?? '', endpoint);
@@ -131,27 +133,11 @@ async function sendPiece(
 
 /** The bytes of a stream in pieces of one size, the last of which may be shorter. */
 async function* piecesOf(body: ReadableStream<Uint8Array>, bytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  const reader = body.getReader();
-  let piece = new Uint8Array(bytes);
-  let filled = 0;
+  const reader = byteReader(body);
   try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      for (let rest = read.value; rest.length > 0;) {
-        const part = rest.subarray(0, bytes - filled);
-        piece.set(part, filled);
-        filled += part.length;
-        rest = rest.subarray(part.length);
-        if (filled < bytes) continue;
-        yield piece;
-        [piece, filled] = [new Uint8Array(bytes), 0];
-      }
-    }
-    if (filled > 0) yield piece.slice(0, filled);
+    for (let piece = await reader.read(bytes); piece.length > 0; piece = await reader.read(bytes))
+      yield piece as Uint8Array<ArrayBuffer>;
   } finally {
     await reader.cancel();
   }
-}
-
-function base64Text(text: string): string {
-  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }
