@@ -5,6 +5,7 @@
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
+import { pulled } from '../../../shared/streams/pulled.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
 import type { Bucket } from './bucket.ts';
 import { decodeIndex, encodeIndex, maxIndexBytes, type DataRange, type ObjectIndex } from './object-index.ts';
@@ -206,24 +207,21 @@ function dataOf(
       return undefined;
     }
   }
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (;;) {
-          for (let range; pieces.length === 0 && (range = rest.shift()) !== undefined;)
-            pieces.push(...piecesOf(objects, range));
-          const piece = open === undefined ? pieces.shift() : undefined;
-          if (piece !== undefined) open = await begin(piece);
-          if (open === undefined) return controller.close();
-          const value = await next(open);
-          if (value !== undefined) return controller.enqueue(value);
-          open = undefined;
-        }
-      },
-      cancel: async (reason) => open?.reader.cancel(reason),
+  return pulled({
+    async next() {
+      for (;;) {
+        for (let range; pieces.length === 0 && (range = rest.shift()) !== undefined;)
+          pieces.push(...piecesOf(objects, range));
+        const piece = open === undefined ? pieces.shift() : undefined;
+        if (piece !== undefined) open = await begin(piece);
+        if (open === undefined) return undefined;
+        const value = await next(open);
+        if (value !== undefined) return value;
+        open = undefined;
+      }
     },
-    { highWaterMark: 0 },
-  );
+    cancel: (reason) => open?.reader.cancel(reason),
+  });
 }
 
 /** The file of a CID as a source. */
