@@ -3,7 +3,7 @@ import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/ap
 import type { Code } from '../../../shared/errors.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { route, type Route } from '../../openapi/route.ts';
-import { json } from '../route-parts.ts';
+import { json, pinning } from '../route-parts.ts';
 import {
   createUpload,
   deleteUpload,
@@ -32,10 +32,7 @@ const chunk: readonly Code[] = [
   'digest_mismatch',
   'upload_changed',
   'upload_busy',
-  'pinning_failed',
-  'pinning_unavailable',
-  'pinning_timeout',
-  'disk_full',
+  ...pinning,
 ];
 
 function options(path: string, operationId: string): Route {
