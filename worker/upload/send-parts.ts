@@ -57,7 +57,7 @@ export async function sendParts<T, R>(
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const { pieces, writer } = open(signal);
-  const sender = new Sender(pieces, writer, { ...options, signal }, (error) => stop.abort(error));
+  const sender = new Sender({ ...options, signal, pieces, writer, stop: (error) => stop.abort(error) });
   // A cancelled read looks like the end, so the signal is checked after each.
   const cancelPieces = (): void => void pieces.cancel(signal.reason).catch(() => undefined);
   signal.addEventListener('abort', cancelPieces, { once: true });
@@ -73,25 +73,21 @@ export async function sendParts<T, R>(
   }
 }
 
+/** `stop` aborts the signal. */
+type SenderOptions<T> = SendOptions & { pieces: Pieces<T>; writer: PieceWriter<T>; stop(error: unknown): void };
+
 class Sender<T> {
-  readonly #pieces: Pieces<T>;
-  readonly #writer: PieceWriter<T>;
-  readonly #options: SendOptions;
-  readonly #stop: (error: unknown) => void;
+  readonly #o: SenderOptions<T>;
   readonly #parts: Part[] = [];
   keeping: Promise<void> = Promise.resolve();
 
-  /** @param stop aborts the signal of `options` */
-  constructor(pieces: Pieces<T>, writer: PieceWriter<T>, options: SendOptions, stop: (error: unknown) => void) {
-    this.#pieces = pieces;
-    this.#writer = writer;
-    this.#options = options;
-    this.#stop = stop;
+  constructor(options: SenderOptions<T>) {
+    this.#o = options;
   }
 
   async send(): Promise<readonly Part[]> {
     while (await this.#pass());
-    const last = await this.#writer.close(true);
+    const last = await this.#o.writer.close(true);
     if (last !== undefined) this.#parts.push(last.part);
     await Promise.all([this.keeping, last?.held]);
     return this.#parts;
@@ -102,29 +98,29 @@ class Sender<T> {
    * two.
    */
   async #closePart(): Promise<void> {
-    const { keep, signal } = this.#options;
-    const sent = await this.#writer.close(false);
+    const { writer, keep, signal, stop } = this.#o;
+    const sent = await writer.close(false);
     if (sent === undefined) return;
     this.#parts.push(sent.part);
     await this.keeping;
     this.keeping = keep(sent, signal);
     // It may fail while the upload waits for bytes, which then nobody wants.
-    this.keeping.catch(this.#stop);
+    this.keeping.catch(stop);
   }
 
   /** Waits for a piece. A part that is due while the client sends nothing does not wait for it. */
   async #arrival(pending: Promise<unknown>): Promise<void> {
-    const dueAt = this.#writer.dueAt();
-    if (dueAt !== undefined && !(await settlesWithin(pending, dueAt - this.#options.now()))) await this.#closePart();
+    const dueAt = this.#o.writer.dueAt();
+    if (dueAt !== undefined && !(await settlesWithin(pending, dueAt - this.#o.now()))) await this.#closePart();
     await pending;
   }
 
   /** Reads a piece and sends it, under a permit. @returns whether there was one */
   async #pass(): Promise<boolean> {
-    const { permits, signal } = this.#options;
+    const { permits, signal } = this.#o;
     let permit = await permits.acquire();
     try {
-      const pending = this.#pieces.next();
+      const pending = this.#o.pieces.next();
       pending.catch(() => undefined);
       if (!(await settlesWithin(pending, quickMs))) {
         permit.release();
@@ -136,8 +132,8 @@ class Sender<T> {
       if (piece === undefined) return false;
       // A full part stays open until it is known that more follows: the only part of a file needs
       // no pin of its own.
-      if (this.#writer.isDue()) await this.#closePart();
-      const { sent } = await this.#writer.add(piece);
+      if (this.#o.writer.isDue()) await this.#closePart();
+      const { sent } = await this.#o.writer.add(piece);
       await sent;
       return true;
     } finally {
