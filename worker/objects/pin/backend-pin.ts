@@ -1,15 +1,11 @@
 /** The pins of a CID, as those who ask a `Pin` object see them. */
 import type { PinRow } from './pin-rows.ts';
-import type { Removal } from './pin-steps.ts';
 
 /** State of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
 export type BackendPin = Pick<PinRow, 'service' | 'state' | 'reason'> & SeenAt;
 
 /** Times of a row, in ms, by the names that callers have for them. */
 export type SeenAt = { checkedAt: number | null; verifiedAt: number | null };
-
-/** Outcome of removing a CID from one service. */
-export type RemovedPin = { service: string; status: Removal };
 
 /**
  * The services that hold a CID, or may have some of its blocks, in the order in which they are

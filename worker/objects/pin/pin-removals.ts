@@ -3,11 +3,10 @@
  * accounts know: a row for each service that held the file. A removal that cannot be made at once
  * is reported when it is made, or when the bytes are wanted again.
  */
-import { receiptDays } from '../../../shared/api.ts';
+import { receiptDays, type RemovedPin } from '../../../shared/api.ts';
 import { dayMs } from '../../../shared/time.ts';
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
-import type { RemovedPin } from './backend-pin.ts';
 import type { PinRow, Reference } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 import type { Result } from '../result.ts';

@@ -8,7 +8,7 @@
  * CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
-import type { SurveyState } from '../../../shared/api.ts';
+import type { RemovedPin, SurveyState } from '../../../shared/api.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
@@ -25,7 +25,7 @@ import { ObjectRows, type ObjectShard } from './stores/object-rows.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
 import type { PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
-import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
+import { backendPin, byReadPriority, type BackendPin } from './backend-pin.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
 import { PinRemovals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, settledMs, type Removal, type UploadLog } from './pin-steps.ts';

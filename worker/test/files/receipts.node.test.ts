@@ -11,7 +11,7 @@ import { PinRemovals } from '../../objects/pin/pin-removals.ts';
 import { PinRows } from '../../objects/pin/pin-rows.ts';
 import type { Removal } from '../../objects/pin/pin-steps.ts';
 import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
-import type { RemovedPin } from '../../objects/pin/backend-pin.ts';
+import type { RemovedPin } from '../../../shared/api.ts';
 import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
