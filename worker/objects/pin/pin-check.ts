@@ -40,7 +40,7 @@ type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 type CheckContext = WorkContext & {
   sources: PinSources;
   work: {
-    addBackends(cid: string, requestId: string | null): unknown;
+    addBackends(cid: string, requestId: string | null): void;
     nextCheck(): number;
     settle(cid: string): void;
   };

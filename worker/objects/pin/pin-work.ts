@@ -175,16 +175,15 @@ export class PinWork {
 
   /**
    * Adds rows until as many services are to hold a file as `REPLICAS` says.
-   * @param requestId of the request from which it follows @returns the services that were added
+   * @param requestId of the request from which it follows
    */
-  addBackends(cid: string, requestId: string | null): string[] {
+  addBackends(cid: string, requestId: string | null): void {
     const { env, rows, now } = this.#o;
     const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
     const isOpen = (id: string) => rows.find(cid, id) === undefined && this.#o.migrations.targetOf(id) === undefined;
     const others = servicesOf(env).filter(({ id }) => isOpen(id));
-    const added = others.slice(0, Math.max(0, replicas(env) - held.length)).map(({ id }) => id);
-    for (const service of added) rows.add(cid, service, 'wanted', now(), requestId);
-    return added;
+    const added = others.slice(0, Math.max(0, replicas(env) - held.length));
+    for (const { id } of added) rows.add(cid, id, 'wanted', now(), requestId);
   }
 
   /** Lets all bytes of a row be read and verified, from now on. */
@@ -264,7 +263,11 @@ export class PinWork {
       return await this.#check.next(this.#doubt(row), signal);
     if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
     const target = this.sources.service(row);
-    if (target.takes === 'objects') return await this.#store(row, sources, signal);
+    if (target.takes === 'objects') {
+      if (!(await this.#o.stored.copy(row, sources, limited(signal)))) return;
+      this.#recordLive(row);
+      return this.settle(cid);
+    }
     if (!takesBlocks(target)) return await this.#hold(row, target, sources, signal);
     let { cursor, was_there: wasThere } = row;
     if (row.state !== 'copying') {
@@ -299,13 +302,6 @@ export class PinWork {
     // What was damaged here is read again: a service may keep the copy that it has.
     if (row.suspect === 1) this.readAll(row);
     this.settle(cid);
-  }
-
-  /** Copies the next piece of a file to an object store. */
-  async #store(row: PinRow, sources: BlockSource[], signal: AbortSignal): Promise<void> {
-    if (!(await this.#o.stored.copy(row, sources, limited(signal)))) return;
-    this.#recordLive(row);
-    this.settle(row.cid);
   }
 
   /**

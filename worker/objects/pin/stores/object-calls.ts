@@ -13,7 +13,7 @@ import type { NewObjects, ObjectRow, ObjectRows, StoreContext, WaitingStrays } f
 import { firstShard } from '../migrations.ts';
 import { answered } from '../pin-faults.ts';
 import { requestMs } from '../pin-steps.ts';
-import { firstId, ObjectSweeps, sweepMs, sweepPages, sweptBelow } from './object-sweeps.ts';
+import { firstId, ObjectSweeps, sweepMs, sweptBelow } from './object-sweeps.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
 import { timeLimit } from '../../../backends/time-limit.ts';
 
@@ -178,17 +178,11 @@ export class ObjectCalls extends RpcTarget {
     return { ok: true, waiting };
   }
 
-  /**
-   * Does what is due, as far as one alarm can. It does not throw.
-   * @returns how many requests it made, about
-   */
-  async work(): Promise<number> {
+  /** Does what is due, as far as one alarm can. It does not throw. */
+  async work(): Promise<void> {
     const { rows, now } = this.#o;
-    const sweeps = rows.dueSweeps(now());
-    for (const sweep of sweeps) await this.#sweeps.run(sweep);
-    const due = rows.due(now(), batch);
-    for (const row of due) await (row.state === 'removing' ? this.#remove(row) : this.#ask(row));
-    return due.length * 4 + sweeps.length * sweepPages;
+    for (const sweep of rows.dueSweeps(now())) await this.#sweeps.run(sweep);
+    for (const row of rows.due(now(), batch)) await (row.state === 'removing' ? this.#remove(row) : this.#ask(row));
   }
 
   /** Returns the time of the next work, in ms. */

@@ -23,7 +23,7 @@ export const sweepMs = { every: 86_400_000, longest: 7 * 86_400_000, part: 60_00
  * Pages that one sweep lists, those of indexes counting as many, since other objects are asked
  * about these; and the most that it removes by itself.
  */
-export const sweepPages = 20;
+const sweepPages = 20;
 const pagesOfIndexes = 5;
 const most = { objects: 100, share: 0.05 };
 /** Time limit of the requests of one sweep, in ms. */
