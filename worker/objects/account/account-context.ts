@@ -127,13 +127,9 @@ export class AccountContext {
    */
   material({ key, account: { spki } }: Caller, withSealed: boolean): KeyMaterial {
     const sealed = withSealed ? this.keys.sealed(key.id) : null;
-    return { key, spki, sealed, previous: sealed === null ? null : this.#previous() };
-  }
-
-  #previous(): KeyMaterial['previous'] {
-    const sealed = this.rotation.previous();
-    const spki = sealed && this.row.replaced;
-    return sealed && spki && { spki, sealed };
+    const before = sealed && this.rotation.previous();
+    const replaced = before && this.row.replaced;
+    return { key, spki, sealed, previous: before && replaced && { spki: replaced, sealed: before } };
   }
 
   /**

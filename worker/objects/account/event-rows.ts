@@ -84,7 +84,7 @@ export class EventRows extends StorageRows<{ now(): number }> {
     const last = this.last();
     if (after !== undefined && after > last)
       return err('invalid_request', 'after is not an ID of this account’s events');
-    const first = this.#first() ?? last + 1;
+    const first = least(this.sql, 'seq', 'event') ?? last + 1;
     const from = after ?? first - 1;
     if (from + 1 < first)
       return err('gone', 'events after this one are no longer kept: leave after out to begin again');
@@ -129,10 +129,6 @@ export class EventRows extends StorageRows<{ now(): number }> {
   nextDue(): number | undefined {
     const [time] = list<number>(this.sql, 'SELECT time FROM event ORDER BY seq LIMIT 1');
     return time === undefined ? undefined : time + eventRetentionMs + pruneMs;
-  }
-
-  #first(): number | undefined {
-    return least(this.sql, 'seq', 'event');
   }
 
   /** The number of the last event, also of one that is no longer kept. */
