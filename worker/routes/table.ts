@@ -106,6 +106,8 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   });
 }
 
+const ofFile = { who: 'key', params: { fileId: FileId } } as const;
+
 const userRoutes: readonly Route[] = [
   route('get', '/v1/health', 'getHealth', {
     summary: 'Whether the service can store and read (503 if not), its version and limits',
@@ -128,9 +130,8 @@ const userRoutes: readonly Route[] = [
     handler: deleteFiles,
   }),
   route('get', '/v1/storage/:fileId/receipt', 'getReceipt', {
+    ...ofFile,
     summary: `What became of a file that was deleted or has expired, for ${receiptDays} days`,
-    params: { fileId: FileId },
-    who: 'key',
     scopes: ['read'],
     responses: { 200: { [json]: Receipt } },
     codes: ['not_found'],
@@ -149,9 +150,8 @@ const userRoutes: readonly Route[] = [
     handler: listFiles,
   }),
   route('get', '/v1/storage/:fileId', 'getFile', {
+    ...ofFile,
     summary: 'A file: with its data, its bytes alone, or its container',
-    params: { fileId: FileId },
-    who: 'key',
     scopes: ['read'],
     query: ReadQuery,
     headers: {
@@ -170,9 +170,8 @@ const userRoutes: readonly Route[] = [
     handler: readFile,
   }),
   route('delete', '/v1/storage/:fileId', 'deleteFile', {
+    ...ofFile,
     summary: 'Deletes a file, and ends its shares',
-    params: { fileId: FileId },
-    who: 'key',
     scopes: ['delete'],
     headers: { ...conditions, 'If-Unmodified-Since': dates['If-Unmodified-Since'] },
     responses: { 200: { [json]: Receipt } },
@@ -180,11 +179,10 @@ const userRoutes: readonly Route[] = [
     handler: deleteFile,
   }),
   route('patch', '/v1/storage/:fileId', 'changeFile', {
+    ...ofFile,
     summary: 'Changes the name, the type, the metadata, the tags, the sealed details or the expiry of a file',
     description:
       'To change `expiresAt` the key also needs the scope `delete`. The key that stored a file may set its `details`.',
-    params: { fileId: FileId },
-    who: 'key',
     scopes: ['read', 'write'],
     headers: {
       'If-Match': 'ETags of the file in any form: it is changed only if it was not changed since',
@@ -198,10 +196,9 @@ const userRoutes: readonly Route[] = [
     handler: changeFile,
   }),
   route('post', '/v1/storage/:fileId/verification', 'verifyFile', {
+    ...ofFile,
     summary: 'Reads all bytes of a file from each service that holds it, and compares them with its CID',
     description: 'A file that takes longer than some seconds is 202: it is read on, and the file’s `pins` say when.',
-    params: { fileId: FileId },
-    who: 'key',
     scopes: ['read'],
     responses: { 200: { [json]: Verification }, 202: { [json]: Verification } },
     codes: ['not_found', 'finishing', 'content_denied'],
@@ -213,9 +210,8 @@ const userRoutes: readonly Route[] = [
     read: { headers: { ...conditions, ...dates, ...range }, responseHeaders: whole, codes: readCodes },
   }),
   route('get', '/v1/storage/:fileId/content', 'getFileContent', {
+    ...ofFile,
     summary: 'The bytes of a file, with its type and name',
-    params: { fileId: FileId },
-    who: 'key',
     scopes: ['read'],
     headers: { ...conditions, ...dates, ...range },
     responses: { 200: { [bytesType]: null, '*/*': null }, 206: { [bytesType]: null, '*/*': null }, 304: null },

@@ -16,13 +16,12 @@ import { changeShare, createShare, deleteShare, listShares, openShare, readShare
 
 const path = '/v1/shares/:shareId';
 const params = { shareId: ShareId };
+const bySharer = { who: 'key', scopes: ['share'], invited: true } as const;
 
 export const shareRoutes: readonly Route[] = [
   route('post', '/v1/shares', 'createShare', {
     summary: 'Shares files: keeps a sealed record, which anybody with its ID can open until it expires or is used up',
-    who: 'key',
-    scopes: ['share'],
-    invited: true,
+    ...bySharer,
     body: { [json]: ShareRequest },
     responses: { 201: { [json]: Share } },
     responseHeaders: { 201: ['Location', 'ETag'] },
@@ -32,9 +31,7 @@ export const shareRoutes: readonly Route[] = [
   }),
   route('get', '/v1/shares', 'listShares', {
     summary: 'A page of the account’s shares, newest first; with `send`, of those that the key made',
-    who: 'key',
-    scopes: ['share'],
-    invited: true,
+    ...bySharer,
     query: PageQuery,
     responses: { 200: { [json]: ShareList } },
     handler: listShares,
@@ -54,9 +51,7 @@ export const shareRoutes: readonly Route[] = [
     summary: 'Changes how often and how long an active share opens; with `send`, of those that the key made',
     description:
       'The times of the service count from when the share was made. What an invitation stored for it expires with it.',
-    who: 'key',
-    scopes: ['share'],
-    invited: true,
+    ...bySharer,
     headers: conditions,
     body: { [json]: ShareChange },
     responses: { 200: { [json]: Share } },
@@ -67,9 +62,7 @@ export const shareRoutes: readonly Route[] = [
   route('delete', path, 'deleteShare', {
     params,
     summary: 'Revokes a share; what an invitation stored for it alone is deleted',
-    who: 'key',
-    scopes: ['share'],
-    invited: true,
+    ...bySharer,
     responses: { 200: { [json]: ShareReceipt } },
     codes: ['not_found'],
     handler: deleteShare,

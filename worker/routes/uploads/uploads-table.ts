@@ -17,6 +17,7 @@ import {
 const version = { 'Tus-Resumable': tusVersion };
 const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
+const byWriter = { who: 'key', scopes: ['write'], invited: true } as const;
 /** Headers of every response about an upload. */
 const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
 /** Headers of the response to another version of the protocol, or to none. */
@@ -101,9 +102,7 @@ const rows: readonly Route[] = [
   route('head', path, 'headUpload', {
     params,
     summary: 'Returns the offset of an upload; a request that continues it is ended',
-    who: 'key',
-    scopes: ['write'],
-    invited: true,
+    ...byWriter,
     ignoresUnknownQuery: true,
     requiredHeaders: version,
     responses: { 200: null },
@@ -114,9 +113,7 @@ const rows: readonly Route[] = [
   route('patch', path, 'continueUpload', {
     params,
     summary: 'Continues an upload; 204 with the last bytes names the file',
-    who: 'key',
-    scopes: ['write'],
-    invited: true,
+    ...byWriter,
     requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
     headers: {
       'Upload-Length': 'bytes of the file, told later',
