@@ -10,7 +10,8 @@
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
-import { addColumns, integer, optional } from '../columns.ts';
+import { addColumns, bytes, definitions, flag, integer, optional, recordOf, rowOf, text } from '../columns.ts';
+import type { RecordOf } from '../columns.ts';
 import { Openings, type NewTerms, type OpeningBinding, type Origin } from './openings.ts';
 import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
@@ -55,18 +56,19 @@ export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened:
 /** Result of an opening. `isRepeated`: it was counted before, and its answer may have been lost. */
 export type OpenedRecord = { record: Uint8Array; opensLeft: number; isRepeated: boolean };
 
-type Row = {
-  state: ShareState;
-  record: ArrayBuffer | null;
-  password: number;
-  opens: number;
-  opened: number;
-  expires_at: number;
-  changed_at?: number | null;
+const firstColumns = {
+  state: text<ShareState>('state'),
+  record: optional(bytes('record')),
+  password: flag('password'),
+  opens: integer('opens'),
+  opened: integer('opened'),
+  expiresAt: integer('expires_at'),
 };
-
 /** Columns of a share whose terms were changed. */
 const laterColumns = { changedAt: optional(integer('changed_at')) };
+const columns = { ...firstColumns, ...laterColumns };
+
+type Row = RecordOf<typeof columns>;
 
 export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
@@ -96,9 +98,8 @@ export class Share extends DurableObject<OpeningBinding> {
     await this.#expire();
     const row = this.#row();
     if (row === undefined) return err('not_found');
-    const { state, password, opens, opened, expires_at: expiresAt } = row;
-    const record = state !== 'active' || row.record === null ? null : new Uint8Array(row.record);
-    return { ok: true, state, record, password: password === 1, opens, opened, expiresAt };
+    const { changedAt: _, ...kept } = row;
+    return { ok: true, ...kept, record: row.state === 'active' ? row.record : null };
   }
 
   /**
@@ -136,15 +137,15 @@ export class Share extends DurableObject<OpeningBinding> {
       const row = this.#row();
       if (row === undefined) return err('not_found');
       const isRepeated = token !== undefined && this.#repeatable.has(token, now);
-      if (row.record === null || (row.state !== 'active' && !isRepeated)) return ended(row.state);
-      const record = new Uint8Array(row.record);
+      const { record } = row;
+      if (record === null || (row.state !== 'active' && !isRepeated)) return ended(row.state);
       if (isRepeated) return { ok: true, record, opensLeft: row.opens - row.opened, isRepeated };
       const opensLeft = row.opens - row.opened - 1;
       this.#openings.add({ number: row.opened + 1, time: now }, now + backoffMs(1));
       if (token !== undefined) this.#repeatable.add(token, now);
       const isKept = opensLeft > 0 || this.#repeatable.until() > now;
       const state = opensLeft > 0 ? 'active' : 'used_up';
-      this.#rewrite({ state, opened: row.opened + 1, record: isKept ? row.record : null });
+      this.#rewrite({ state, opened: row.opened + 1, record: isKept ? record : null });
       return { ok: true, record, opensLeft, isRepeated };
     });
     if (opened.ok && !opened.isRepeated) this.ctx.waitUntil(this.#openings.deliver(this.now()));
@@ -169,23 +170,23 @@ export class Share extends DurableObject<OpeningBinding> {
       const row = this.#row();
       if (row === undefined) return err('not_found');
       if (row.state !== 'active') return ended(row.state);
-      if (row.expires_at <= now) return ended('expired');
+      if (row.expiresAt <= now) return ended('expired');
       const isUsedUp = opens === row.opened;
       const state = isUsedUp ? 'used_up' : 'active';
-      const next = { ...row, state, opens: opens ?? row.opens, expires_at: expiresAt ?? row.expires_at } as const;
-      const isSeen = seen?.opensLeft === row.opens - row.opened && seen.expiresAt === row.expires_at;
+      const next = { ...row, state, opens: opens ?? row.opens, expiresAt: expiresAt ?? row.expiresAt } as const;
+      const isSeen = seen?.opensLeft === row.opens - row.opened && seen.expiresAt === row.expiresAt;
       if (seen !== undefined && !isSeen) return err('conflict', 'the share was opened or changed meanwhile', 1);
       if (next.opens < row.opened)
         return err('invalid_request', `opens must be at least ${row.opened}: so often it was opened already`);
       const status = statusOf(next);
-      if (next.opens === row.opens && next.expires_at === row.expires_at) return { ok: true, status, terms: undefined };
+      if (next.opens === row.opens && next.expiresAt === row.expiresAt) return { ok: true, status, terms: undefined };
       // Times of changes are their order, also where the clock was set back.
-      const time = Math.max(now, (row.changed_at ?? 0) + 1);
+      const time = Math.max(now, (row.changedAt ?? 0) + 1);
       const isKept = !isUsedUp || this.#repeatable.until() > now;
       addColumns(this.#sql, 'share', laterColumns);
       const record = isKept ? row.record : null;
-      this.#rewrite({ ...next, record }, { opens: next.opens, expires_at: next.expires_at, changed_at: time });
-      const terms = { time, by, opens: next.opens, expiresAt: next.expires_at };
+      this.#rewrite({ ...next, record }, { opens: next.opens, expiresAt: next.expiresAt, changedAt: time });
+      const terms = { time, by, opens: next.opens, expiresAt: next.expiresAt };
       this.#openings.addChange(terms, dueMs);
       return { ok: true, status, terms };
     });
@@ -213,9 +214,9 @@ export class Share extends DurableObject<OpeningBinding> {
       if ((this.#openings.nextDue() ?? Infinity) <= this.now()) await this.#openings.deliver(this.now());
       const row = this.#row();
       const unreported = this.#openings.nextDue();
-      if (row === undefined || (row.expires_at + shareRetentionMs <= this.now() && unreported === undefined))
+      if (row === undefined || (row.expiresAt + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.record === null ? row.expires_at + shareRetentionMs : this.#recordUntil(row);
+      const ending = row.record === null ? row.expiresAt + shareRetentionMs : this.#recordUntil(row);
       await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
@@ -223,23 +224,12 @@ export class Share extends DurableObject<OpeningBinding> {
     }
   }
 
-  #insert(origin: Origin, { state, record, password, opens, opened, expiresAt }: KeptShare): void {
+  #insert(origin: Origin, share: KeptShare): void {
     this.ctx.storage.transactionSync(() => {
       this.#sql.exec(`
-        CREATE TABLE IF NOT EXISTS share (
-          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL,
-            opens INTEGER NOT NULL,
-          opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
+        CREATE TABLE IF NOT EXISTS share (id INTEGER PRIMARY KEY CHECK (id = 1), ${definitions(firstColumns)})
       `);
-      insert(this.#sql, 'share', {
-        id: 1,
-        state,
-        record,
-        password: Number(password),
-        opens,
-        opened,
-        expires_at: expiresAt,
-      });
+      insert(this.#sql, 'share', { id: 1, ...rowOf(firstColumns, share) });
       this.#openings.create(origin);
     });
   }
@@ -253,7 +243,7 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /** Returns the time until which the record is kept, in ms. */
-  #recordUntil({ state, expires_at: expiresAt }: Row): number {
+  #recordUntil({ state, expiresAt }: Row): number {
     return state === 'active' ? expiresAt : Math.min(expiresAt, this.#repeatable.until());
   }
 
@@ -269,12 +259,12 @@ export class Share extends DurableObject<OpeningBinding> {
    */
   #rewrite(
     { state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>,
-    terms?: Required<Pick<Row, 'opens' | 'expires_at' | 'changed_at'>>,
+    terms?: Pick<Row, 'opens' | 'expiresAt' | 'changedAt'>,
   ): void {
     // The pages of the database are overwritten, not only given back: a row that gets another
     // length moves, and leaves its bytes behind.
     this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
-    update(this.#sql, 'share', { state, opened, record, ...terms }, 'id = 1');
+    update(this.#sql, 'share', rowOf(columns, { state, opened, record, ...terms }), 'id = 1');
   }
 
   async #purge(): Promise<void> {
@@ -284,12 +274,13 @@ export class Share extends DurableObject<OpeningBinding> {
 
   /** Reading creates nothing, so that a request for an unknown share leaves no trace. */
   #row(): Row | undefined {
-    return hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
+    const row = hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
+    return row && recordOf(columns, row);
   }
 }
 
-function statusOf({ state, password, opens, opened, expires_at: expiresAt }: Row): ShareStatus {
-  return { state, password: password === 1, opens, opensLeft: opens - opened, expiresAt };
+function statusOf({ state, password, opens, opened, expiresAt }: Row): ShareStatus {
+  return { state, password, opens, opensLeft: opens - opened, expiresAt };
 }
 
 /** Tells the holder of a link why the share does not open any more. */
