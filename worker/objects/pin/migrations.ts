@@ -3,26 +3,20 @@
  * share of a migration, so that no progress must be reported, and a rule also holds for uploads
  * that end at the old service later.
  */
+import type { Migration as MigrationShape } from '../../../shared/api.ts';
 import { StorageRows } from '../storage-rows.ts';
 import { all, first } from '../sql.ts';
 import { wholeFile, type PinRows } from './pin-rows.ts';
 
 /**
  * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from`
- * when it began, or are there now, if those are more; `startedAt` in ms.
+ * when it began, or are there now, if those are more; `startedAt` in ms. `left`: CIDs that `from`
+ * still holds, or held when it was cancelled; `failed`: those of them that could not be copied so
+ * far.
  */
-export type Migration = {
-  from: string;
-  to: string;
+export type Migration = Omit<MigrationShape, 'state' | 'startedAt'> & {
   state: 'running' | 'cancelled';
   startedAt: number;
-  total: number;
-  /**
-   * CIDs that `from` still holds, or held when it was cancelled, and those of them that could not
-   * be copied so far.
-   */
-  left: number;
-  failed: number;
 };
 
 /** The object that knows of every migration, so that one is asked where there is none. */
