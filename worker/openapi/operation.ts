@@ -50,9 +50,7 @@ function headOf(route: Route, { responses, ...rest }: JsonSchema): JsonSchema {
     operationId: route.operationId.replace(/^get/, 'head'),
     summary: `${route.summary}: the headers alone`,
     description: accessOf(route),
-    responses: Object.fromEntries(
-      Object.entries(all).map(([status, { content: _content, ...each }]) => [status, each]),
-    ),
+    responses: mapped(all, ({ content: _content, ...each }) => each),
   };
 }
 
@@ -105,9 +103,12 @@ function ofQuery(shape: v.GenericSchema): JsonSchema {
 
 function contentOf(types: Bodies): JsonSchema {
   const plain = (type: string) => (type.endsWith('json') ? { type: 'object' } : binary);
-  return Object.fromEntries(
-    Object.entries(types).map(([type, shape]) => [type, { schema: shape === null ? plain(type) : schemaOf(shape) }]),
-  );
+  return mapped(types, (shape, type) => ({ schema: shape === null ? plain(type) : schemaOf(shape) }));
+}
+
+/** Makes members of the same names of the values of others. */
+function mapped<T>(from: Record<string, T>, valueOf: (value: T, name: string) => unknown): JsonSchema {
+  return Object.fromEntries(Object.entries(from).map(([name, value]) => [name, valueOf(value, name)]));
 }
 
 /**
@@ -172,17 +173,10 @@ function references(kind: 'headers' | 'examples', names: readonly (ResponseHeade
 }
 
 function linksOf(links: NonNullable<Route['links']>): JsonSchema {
-  return Object.fromEntries(
-    Object.entries(links).map(([operationId, pointers]) => [
-      operationId,
-      {
-        operationId,
-        parameters: Object.fromEntries(
-          Object.entries(pointers).map(([name, pointer]) => [name, `$response.body#${pointer}`]),
-        ),
-      },
-    ]),
-  );
+  return mapped(links, (pointers, operationId) => ({
+    operationId,
+    parameters: mapped(pointers, (pointer) => `$response.body#${pointer}`),
+  }));
 }
 
 /** The names of the headers that a route sends with a status, but for those of all responses. */
