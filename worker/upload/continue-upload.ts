@@ -93,6 +93,7 @@ export function continueUpload(
         ? resumed.receiveHanded(report, { leaves, idleMs: uploadIdleMs(env), onArrival })
         : withBody({ env, request, onArrival }, receive);
       const arrived = await receiving.catch((error: unknown) => {
+        resumed.stop.abort(error);
         throw atServices(error, [service.id]);
       });
       if (arrived !== upload.length) return { state: 'open', offset: arrived, expiresAt: resumed.expiresAt, cid: null };
@@ -142,7 +143,8 @@ type EndingTo = (spki: Uint8Array) => Promise<Ending>;
 
 class ResumedUpload {
   readonly #options: ResumedUploadOptions;
-  readonly #stop = new AbortController();
+  /** Ends the requests to the service. */
+  readonly stop = new AbortController();
   /** Time at which the upload expires unless it is continued, in ms. */
   expiresAt: number;
 
@@ -168,35 +170,30 @@ class ResumedUpload {
         : leafAnnouncer(async (first, digests) => {
             await unwrap(caller.account.uploads.show(uploadId, lease, first, digests));
           });
-    const { signal } = this.#stop;
-    try {
-      return await receiveLeaves({
-        body,
-        source,
-        writer: new PartWriter({
-          service,
-          signal,
-          firstLeaf: leaves,
-          isContinued: true,
-          announcer,
-          expected: bytes === undefined ? undefined : Math.floor(bytes / leafBytes),
-          bytes: bytes === undefined ? undefined : leastLeafBytes(upload, bytes),
-          now: Date.now,
-        }),
-        offset,
-        leaves,
-        length,
-        maxBytes: maxFileBytes(env),
+    const { signal } = this.stop;
+    return await receiveLeaves({
+      body,
+      source,
+      writer: new PartWriter({
+        service,
+        signal,
+        firstLeaf: leaves,
+        isContinued: true,
         announcer,
-        save: async (part, take, isLast) =>
-          await this.#save(seal, part, take, isLast ? await this.#ending(seal, sealer) : undefined),
-        permits: leafPermits,
+        expected: bytes === undefined ? undefined : Math.floor(bytes / leafBytes),
+        bytes: bytes === undefined ? undefined : leastLeafBytes(upload, bytes),
         now: Date.now,
-      });
-    } catch (error) {
-      this.#stop.abort(error);
-      throw error;
-    }
+      }),
+      offset,
+      leaves,
+      length,
+      maxBytes: maxFileBytes(env),
+      announcer,
+      save: async (part, take, isLast) =>
+        await this.#save(seal, part, take, isLast ? await this.#ending(seal, sealer) : undefined),
+      permits: leafPermits,
+      now: Date.now,
+    });
   }
 
   /**
@@ -210,25 +207,20 @@ class ResumedUpload {
     const { caller, upload, service } = this.#options;
     const { uploadId, length, preamble } = upload;
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
-    const { signal } = this.#stop;
+    const { signal } = this.stop;
     let { offset } = upload;
     let firstLeaf = o.leaves;
-    try {
-      for await (const { part, tail, head } of handedParts(report, { ...o, service: service.id, signal })) {
-        const sent = part && { part: { ...part, firstLeaf }, held: Promise.resolve() };
-        firstLeaf += (part?.bytes ?? 0) / leafBytes;
-        offset = firstLeaf * leafBytes + tail.length;
-        const beginning = o.leaves === 0 ? recognize(head) : upload.beginning;
-        const state = { offset, rest: new Uint8Array(0), tail, beginning };
-        const ending = offset === length ? await this.#ending(seal, undefined) : undefined;
-        await this.#save(seal, sent, () => state, ending);
-        o.onArrival(offset - upload.offset);
-      }
-      return offset;
-    } catch (error) {
-      this.#stop.abort(error);
-      throw error;
+    for await (const { part, tail, head } of handedParts(report, { ...o, service: service.id, signal })) {
+      const sent = part && { part: { ...part, firstLeaf }, held: Promise.resolve() };
+      firstLeaf += (part?.bytes ?? 0) / leafBytes;
+      offset = firstLeaf * leafBytes + tail.length;
+      const beginning = o.leaves === 0 ? recognize(head) : upload.beginning;
+      const state = { offset, rest: new Uint8Array(0), tail, beginning };
+      const ending = offset === length ? await this.#ending(seal, undefined) : undefined;
+      await this.#save(seal, sent, () => state, ending);
+      o.onArrival(offset - upload.offset);
     }
+    return offset;
   }
 
   /** Pins a part, with its row from before, and records how far the upload has come. */
@@ -250,7 +242,7 @@ class ResumedUpload {
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
       const withdraw = (): Promise<unknown> => caller.account.pending.withdrawPart(partId);
       if (name === undefined)
-        await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal, requestId });
+        await pinPlanned(service, part, { held, plan, withdraw, signal: this.stop.signal, requestId });
     }
     const { offset, rest, tail, beginning } = take();
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
