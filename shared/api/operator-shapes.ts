@@ -1,7 +1,7 @@
 /** The wire shapes of the operator's routes: accounts as a whole, and the denylist. */
 import * as v from 'valibot';
 import { Usage } from './accounts-shapes.ts';
-import { AccountId, Bytes, Cid, Count, Label, PageQuery, Timestamp } from './fields.ts';
+import { AccountId, Bytes, Cid, Count, cursorParameter, Label, PageQuery, Timestamp } from './fields.ts';
 
 const Origin = v.pipe(
   v.string(),
@@ -31,13 +31,7 @@ export type AccountList = v.InferOutput<typeof AccountList>;
 /** A page of accounts. Its cursor is one of KV's. */
 export const AccountQuery = v.object({
   limit: PageQuery.entries.limit,
-  cursor: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[0-9A-Za-z+/_=-]{1,1024}$/, 'cursor is not one that this service gave out'),
-      v.description('from the previous page'),
-    ),
-  ),
+  cursor: cursorParameter(/^[0-9A-Za-z+/_=-]{1,1024}$/, 'from the previous page'),
 });
 
 /**

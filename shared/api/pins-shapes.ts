@@ -1,6 +1,6 @@
 /** The wire shapes of pins: where files are, for their owners and for the operator. */
 import * as v from 'valibot';
-import { AccountId, Cid, Count, FileId, PageQuery, ServiceId, Timestamp } from './fields.ts';
+import { AccountId, Cid, Count, cursorParameter, FileId, PageQuery, ServiceId, Timestamp } from './fields.ts';
 import { StoredPin } from './files-shapes.ts';
 
 /** The pins of a file after a verification. `done: false`: reading a large one continues. */
@@ -15,16 +15,7 @@ export type SurveyState = (typeof pinStates)[number];
 export const PinsQuery = v.object({
   state: v.optional(v.pipe(v.picklist(pinStates), v.description('only pins in this state'))),
   limit: PageQuery.entries.limit,
-  cursor: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(
-        /^[0-9a-f]{2}(\.b[a-z2-7]{1,100}\.[a-z0-9][a-z0-9-]{0,31})?$/,
-        'cursor is not one that this service gave out',
-      ),
-      v.description('from the previous page'),
-    ),
-  ),
+  cursor: cursorParameter(/^[0-9a-f]{2}(\.b[a-z2-7]{1,100}\.[a-z0-9][a-z0-9-]{0,31})?$/, 'from the previous page'),
 });
 
 /**
