@@ -52,13 +52,7 @@ export {
   type KeyPair,
   type PostQuantumKeyPair,
 } from './keys/key-file.ts';
-export {
-  identityFromPair,
-  identityFromPkcs8,
-  isKeyPair,
-  recipientFromSpki,
-  type NamedRecipient,
-} from './keys/key-pair.ts';
+export { identityFromPair, identityFromPkcs8, isKeyPair, recipientFromSpki } from './keys/key-pair.ts';
 export {
   isSignerText,
   parcelSigner,
@@ -74,5 +68,5 @@ export { openPreviousKey, sealPreviousKey } from './previous-key.ts';
 export { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export { sniff, sniffBytes, type Sniffed } from './sniff.ts';
-export type { Identity, Recipient } from './types.ts';
+export type { Identity, NamedRecipient, Recipient } from './types.ts';
 export { webProvider } from './providers/web.ts';

@@ -16,6 +16,9 @@ export interface Recipient {
   wrap(fileKey: Uint8Array, format: FormatRow, provider: CryptoProvider): Promise<Stanza>;
 }
 
+/** A recipient that has a text form. */
+export type NamedRecipient = Recipient & { readonly text: string };
+
 /** Something that opens a container. */
 export interface Identity {
   /** The text of its recipient, for messages. */
@@ -29,3 +32,6 @@ export interface Identity {
    */
   unwrap(header: Header, format: FormatRow, provider: CryptoProvider): Promise<Uint8Array | undefined>;
 }
+
+/** An identity whose recipient is known. */
+export type NamedIdentity = Identity & { readonly recipient: string };

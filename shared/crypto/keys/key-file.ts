@@ -8,16 +8,10 @@ import { newP256 } from '../stanzas/hpke.ts';
 import { hybridIdentity, hybridRecipient, isHybridSecret, newHybridKey } from '../stanzas/hybrid.ts';
 import { p256Recipient } from '../stanzas/p256.ts';
 import { x25519Identity, x25519Recipient } from '../stanzas/x25519.ts';
-import type { Identity, Recipient } from '../types.ts';
+import type { Identity, NamedIdentity, Recipient } from '../types.ts';
 import { decodeKey } from './bech32.ts';
 import { encodePkcs8, encodeSpki, parsePkcs8, parseSec1 } from './der.ts';
-import {
-  identityFromEcPrivate,
-  recipientFromPoint,
-  recipientFromSpki,
-  recipientOfPkcs8,
-  type NamedIdentity,
-} from './key-pair.ts';
+import { identityFromEcPrivate, identityFromPkcs8, recipientFromPoint, recipientFromSpki } from './key-pair.ts';
 import { encodePem } from './pem.ts';
 
 /** Begins the comment that names the recipient of the key below it. */
@@ -34,7 +28,7 @@ export function encodePublicKeyFile(spki: Uint8Array): string {
 
 /** Encodes the text of a `private.key` file; throws `key_invalid`. @param pkcs8 P-256, in DER */
 export function encodePrivateKeyFile(pkcs8: Uint8Array): string {
-  return recipientLine(recipientOfPkcs8(pkcs8)) + encodePem('PRIVATE KEY', pkcs8);
+  return recipientLine(identityFromPkcs8(pkcs8).recipient) + encodePem('PRIVATE KEY', pkcs8);
 }
 
 /**
@@ -177,10 +171,10 @@ export function parseIdentities(text: string, provider: CryptoProvider = webProv
   const recipients = new Set<string>();
   const identities: Identity[] = [];
   for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
-    const { identity, recipient } = parseIdentity(part, provider);
-    checkRecipientLine(part, recipient);
-    identities.push({ ...identity, recipient });
-    recipients.add(recipient);
+    const identity = parseIdentity(part, provider);
+    checkRecipientLine(part, identity.recipient);
+    identities.push(identity);
+    recipients.add(identity.recipient);
   }
   for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {
     const recipient = parseRecipient(part, provider).text;

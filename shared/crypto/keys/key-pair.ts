@@ -3,11 +3,8 @@ import { SealpinError } from '../../errors.ts';
 import type { CryptoProvider } from '../providers/provider.ts';
 import { webProvider } from '../providers/web.ts';
 import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
-import type { Identity, Recipient } from '../types.ts';
+import type { Identity, NamedIdentity, NamedRecipient } from '../types.ts';
 import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';
-
-/** A recipient that has a text form. */
-export type NamedRecipient = Recipient & { readonly text: string };
 
 /** Makes the recipient of a point of 33 or 65 bytes; throws `key_invalid`. */
 export function recipientFromPoint(
@@ -26,9 +23,6 @@ export function recipientFromSpki(
   return recipientFromPoint(parseSpki(spki), provider);
 }
 
-/** An identity, and the text of its recipient. */
-export type NamedIdentity = { identity: Identity; recipient: string };
-
 /**
  * Makes the identity of a private key; throws `key_invalid` when the public key stored with it is
  * another one's.
@@ -41,13 +35,12 @@ export function identityFromEcPrivate(
   const recipient = recipientFromPoint(own, provider).text;
   if (points.some((point) => recipientFromPoint(point, provider).text !== recipient))
     throw new SealpinError('key_invalid', 'the private key and the public key in the file do not belong together');
-  return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
+  return { ...p256Identity({ secret: secret.slice(), point: own }), recipient };
 }
 
 /** Makes the identity of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
-export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
-  const { identity, recipient } = identityFromEcPrivate(parsePkcs8(pkcs8));
-  return { ...identity, recipient };
+export function identityFromPkcs8(pkcs8: Uint8Array): NamedIdentity {
+  return identityFromEcPrivate(parsePkcs8(pkcs8));
 }
 
 /**
@@ -63,15 +56,7 @@ export function identityFromPair(pkcs8: Uint8Array, spki: Uint8Array): Identity 
   return p256Identity({ secret: parsePkcs8(pkcs8).secret.slice(), point });
 }
 
-/**
- * Returns the text of the recipient (`age1tag1…`) of a private key in DER (PKCS#8, P-256); throws
- * `key_invalid`.
- */
-export function recipientOfPkcs8(pkcs8: Uint8Array): string {
-  return identityFromEcPrivate(parsePkcs8(pkcs8)).recipient;
-}
-
 /** Checks that PKCS#8 and SPKI in DER, both of P-256, belong together; throws `key_invalid`. */
 export function isKeyPair(pkcs8: Uint8Array, spki: Uint8Array): boolean {
-  return recipientOfPkcs8(pkcs8) === recipientFromSpki(spki).text;
+  return identityFromPkcs8(pkcs8).recipient === recipientFromSpki(spki).text;
 }

@@ -8,7 +8,7 @@ import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { aeads, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { Stanza } from '../formats/format-row.ts';
-import type { Identity, Recipient } from '../types.ts';
+import type { NamedIdentity, Recipient } from '../types.ts';
 
 /**
  * The kinds, by their stanzas. age has no text for an `mlkem768p256tag` identity: the prefix is
@@ -118,15 +118,15 @@ export function newHybridKey(
 /**
  * Makes the identity of an `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…` text; throws
  * `key_invalid`.
- * @returns also the text of its recipient
  */
-export function hybridIdentity(text: string, provider: CryptoProvider): { identity: Identity; recipient: string } {
+export function hybridIdentity(text: string, provider: CryptoProvider): NamedIdentity {
   const name: HybridName = text.startsWith('SEALPIN-') ? 'mlkem768p256tag' : 'mlkem768x25519';
   const kind = hybridKinds[name];
   const seed = decodeKey(text, kind.secretPrefix, seedBytes);
   const publicKey = kind.of(provider).publicKey(seed);
-  const identity: Identity = {
+  return {
     kind: 'key',
+    recipient: encodeKey(kind.prefix, publicKey),
     async unwrap({ stanzas }, format, provider) {
       if (!format.stanzas.has(name)) return undefined;
       for (const stanza of stanzas) {
@@ -150,7 +150,6 @@ export function hybridIdentity(text: string, provider: CryptoProvider): { identi
       return undefined;
     },
   };
-  return { identity, recipient: encodeKey(kind.prefix, publicKey) };
 }
 
 function decapsulate(kem: HybridKem, seed: Uint8Array, enc: Uint8Array): Uint8Array {

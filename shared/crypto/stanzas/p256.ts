@@ -8,7 +8,7 @@ import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';
 import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
-import type { Identity, Recipient } from '../types.ts';
+import type { Identity, NamedRecipient } from '../types.ts';
 
 const p256TagBytes = 4;
 const pointBytes = 65;
@@ -36,7 +36,7 @@ export function parsePointStanza(
  * @param point 65 bytes, already checked
  * @param compressed in 33 bytes
  */
-export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipient & { readonly text: string } {
+export function p256Recipient(point: Uint8Array, compressed: Uint8Array): NamedRecipient {
   return {
     kind: 'key',
     text: encodeKey('age1tag', compressed),

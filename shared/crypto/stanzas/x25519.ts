@@ -7,7 +7,7 @@ import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { openedBy } from './hpke.ts';
-import type { Identity, Recipient } from '../types.ts';
+import type { NamedIdentity, Recipient } from '../types.ts';
 
 const stanzaName = 'X25519';
 /** Each key wraps one file key, so its nonce is zero. */
@@ -45,15 +45,13 @@ export function x25519Recipient(text: string): Recipient {
   };
 }
 
-/**
- * Makes the identity of an `AGE-SECRET-KEY-1…` text, and the text of its recipient; throws
- * `key_invalid`.
- */
-export function x25519Identity(text: string, provider: CryptoProvider): { identity: Identity; recipient: string } {
+/** Makes the identity of an `AGE-SECRET-KEY-1…` text; throws `key_invalid`. */
+export function x25519Identity(text: string, provider: CryptoProvider): NamedIdentity {
   const secret = decodeKey(text, 'age-secret-key-', 32);
   const recipient = provider.x25519.publicKey(secret);
-  const identity: Identity = {
+  return {
     kind: 'key',
+    recipient: encodeKey('age', recipient),
     async unwrap({ stanzas }, format, provider) {
       if (!format.stanzas.has(stanzaName)) return undefined;
       for (const stanza of stanzas) {
@@ -66,7 +64,6 @@ export function x25519Identity(text: string, provider: CryptoProvider): { identi
       return undefined;
     },
   };
-  return { identity, recipient: encodeKey('age', recipient) };
 }
 
 async function sharedSecret(provider: CryptoProvider, secret: Uint8Array, share: Uint8Array): Promise<Uint8Array> {
