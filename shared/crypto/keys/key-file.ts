@@ -1,5 +1,5 @@
 /** The texts of key files: how they are written, and how they are read. */
-import { SealpinError } from '../../errors.ts';
+import { SealpinError, type Reason } from '../../errors.ts';
 import { at } from '../../streams/at.ts';
 import type { CryptoProvider } from '../providers/provider.ts';
 import { webProvider } from '../providers/web.ts';
@@ -125,7 +125,7 @@ function splitKeyFile(text: string): KeyPart[] {
       named = undefined;
     }
   }
-  if (block !== undefined) throw new SealpinError('key_invalid', 'the key file ends in the middle of a key');
+  if (block !== undefined) throw keyInvalid('the key file ends in the middle of a key');
   const isPem = found.some(({ label }) => label !== undefined);
   return found.filter(
     ({ label, text }) => label !== 'EC PARAMETERS' && (label !== undefined || !isPem || likeKey.test(text)),
@@ -134,20 +134,23 @@ function splitKeyFile(text: string): KeyPart[] {
 
 function decodeBlock({ text, line }: KeyPart): Uint8Array {
   if (/Proc-Type|DEK-Info/.test(text)) throw protectedKey();
-  if (text.includes(':'))
-    throw new SealpinError('key_invalid', `the key at line ${line} has PEM headers, which are not read`);
+  if (text.includes(':')) throw keyInvalid(`the key at line ${line} has PEM headers, which are not read`);
   const bytes = decodePadded(text);
-  if (bytes === undefined) throw new SealpinError('key_invalid', `the key at line ${line} is damaged`);
+  if (bytes === undefined) throw keyInvalid(`the key at line ${line} is damaged`);
   return bytes;
 }
 
+function keyInvalid(detail: string, reason?: Reason): SealpinError {
+  return new SealpinError('key_invalid', detail, { reason });
+}
+
 function protectedKey(): SealpinError {
-  return new SealpinError('key_invalid', 'the private key is protected by a password', { reason: 'is_protected' });
+  return keyInvalid('the private key is protected by a password', 'is_protected');
 }
 
 function checkRecipientLine(part: KeyPart, recipient: string | undefined): void {
   if (part.named !== undefined && part.named !== recipient)
-    throw new SealpinError('key_invalid', 'the recipient line and the key below it do not belong together');
+    throw keyInvalid('the recipient line and the key below it do not belong together');
 }
 
 /** Detects anything in a text that looks like a private key. */
@@ -180,12 +183,9 @@ export function parseIdentities(text: string, provider: CryptoProvider = webProv
     const recipient = parseRecipient(part, provider).text;
     checkRecipientLine(part, recipient);
     if (recipient === undefined || !recipients.has(recipient))
-      throw new SealpinError(
-        'key_invalid',
-        `the public key at line ${part.line} does not belong to a private key in the file`,
-      );
+      throw keyInvalid(`the public key at line ${part.line} does not belong to a private key in the file`);
   }
-  if (identities.length === 0) throw new SealpinError('key_invalid', 'there is no private key in the file');
+  if (identities.length === 0) throw keyInvalid('there is no private key in the file');
   return identities;
 }
 
@@ -200,36 +200,21 @@ export function secretIn(text: string): Uint8Array {
     if (part.label === 'EC PRIVATE KEY') return parseSec1(decodeBlock(part), false).secret.slice();
     if (part.text.startsWith('SEALPIN-SECRET-KEY-PQ-1')) return decodeKey(part.text, 'sealpin-secret-key-pq-', 32);
   }
-  throw new SealpinError('key_invalid', 'there is no private key in the file that signs');
+  throw keyInvalid('there is no private key in the file that signs');
 }
 
 function parseIdentity(part: KeyPart, provider: CryptoProvider): NamedIdentity {
-  switch (part.label) {
-    case 'PRIVATE KEY':
-      return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), provider);
-    case 'EC PRIVATE KEY':
-      return identityFromEcPrivate(parseSec1(decodeBlock(part), false), provider);
-    case 'ENCRYPTED PRIVATE KEY':
-      throw protectedKey();
-    case 'PUBLIC KEY':
-      throw new SealpinError('key_invalid', 'this is a public key, where a private one is needed', {
-        reason: 'is_public',
-      });
-    case undefined:
-      break;
-    default:
-      throw new SealpinError('key_invalid', `a key of this kind cannot be used (line ${part.line})`, {
-        reason: 'unsupported_key',
-      });
-  }
-  if (isHybridSecret(part.text)) return hybridIdentity(part.text, provider);
-  if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, provider);
-  if (part.text.startsWith('age1'))
-    throw new SealpinError('key_invalid', 'this is a public key, where a private one is needed', {
-      reason: 'is_public',
-    });
-  if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'keys of age plugins cannot be used');
-  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a private key`, { reason: 'not_a_key' });
+  const { label, text, line } = part;
+  if (label === 'PRIVATE KEY') return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), provider);
+  if (label === 'EC PRIVATE KEY') return identityFromEcPrivate(parseSec1(decodeBlock(part), false), provider);
+  if (label === 'ENCRYPTED PRIVATE KEY') throw protectedKey();
+  if (label === 'PUBLIC KEY' || (label === undefined && text.startsWith('age1')))
+    throw keyInvalid('this is a public key, where a private one is needed', 'is_public');
+  if (label !== undefined) throw keyInvalid(`a key of this kind cannot be used (line ${line})`, 'unsupported_key');
+  if (isHybridSecret(text)) return hybridIdentity(text, provider);
+  if (text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(text, provider);
+  if (text.startsWith('AGE-PLUGIN-')) throw keyInvalid('keys of age plugins cannot be used');
+  throw keyInvalid(`line ${line} of the file is not a private key`, 'not_a_key');
 }
 
 /**
@@ -241,37 +226,27 @@ function parseIdentity(part: KeyPart, provider: CryptoProvider): NamedIdentity {
  * const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients });
  */
 export function parseRecipients(text: string, provider: CryptoProvider = webProvider): Recipient[] {
-  if (isPrivateText(text))
-    throw new SealpinError('key_invalid', 'this is a private key, where a public one is needed', {
-      reason: 'is_private',
-    });
+  if (isPrivateText(text)) throw keyInvalid('this is a private key, where a public one is needed', 'is_private');
   const recipients = splitKeyFile(text).map((part) => {
     const recipient = parseRecipient(part, provider);
     checkRecipientLine(part, recipient.text);
     return recipient;
   });
-  if (recipients.length === 0) throw new SealpinError('key_invalid', 'there is no public key in the file');
+  if (recipients.length === 0) throw keyInvalid('there is no public key in the file');
   return recipients;
 }
 
 function parseRecipient(part: KeyPart, provider: CryptoProvider): Recipient {
-  if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), provider);
-  if (part.label !== undefined)
-    throw new SealpinError('key_invalid', `a key of this kind cannot be used (line ${part.line})`, {
-      reason: 'unsupported_key',
-    });
-  if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33), provider);
-  if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
-  if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
-  if (part.text.startsWith('age1'))
-    throw new SealpinError('key_invalid', `keys of this kind cannot be used (line ${part.line})`, {
-      reason: 'unsupported_key',
-    });
+  const { label, text, line } = part;
+  if (label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), provider);
+  if (label !== undefined) throw keyInvalid(`a key of this kind cannot be used (line ${line})`, 'unsupported_key');
+  if (text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(text, 'age1tag', 33), provider);
+  if (/^age1(?:tag)?pq1/.test(text)) return hybridRecipient(text);
+  if (/^age1[^1]+$/.test(text)) return x25519Recipient(text);
+  if (text.startsWith('age1')) throw keyInvalid(`keys of this kind cannot be used (line ${line})`, 'unsupported_key');
   // The text form of an OpenSSH public key (RFC 4253 section 6.6, sshd(8) "AUTHORIZED_KEYS FILE
   // FORMAT").
-  if (/^(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ /.test(part.text))
-    throw new SealpinError('key_invalid', `line ${part.line} is an ssh key, and ssh keys are not supported`, {
-      reason: 'is_ssh',
-    });
-  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a public key`, { reason: 'not_a_key' });
+  if (/^(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ /.test(text))
+    throw keyInvalid(`line ${line} is an ssh key, and ssh keys are not supported`, 'is_ssh');
+  throw keyInvalid(`line ${line} of the file is not a public key`, 'not_a_key');
 }
