@@ -3,7 +3,7 @@
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Aead, type Awaitable, type CryptoProvider } from '../providers/provider.ts';
-import { utf8 } from '../bytes.ts';
+import { decodeBase64, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { expand, extract } from '../providers/kdf.ts';
 
@@ -130,6 +130,35 @@ export async function keySchedule(
  */
 export function stanzaTag(provider: CryptoProvider, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
   return extract(provider, info, concat(enc, provider.sha256(hashed).subarray(0, 4))).slice(0, 4);
+}
+
+/** A stanza of a public key: its tag, where the kind of key has one, and the encapsulated key. */
+type KeyStanza = { tag: Uint8Array | undefined; enc: Uint8Array };
+
+/** Parses the stanza of a public key of a kind; undefined when it is malformed. */
+export function parseKeyStanza(
+  { args, body }: { args: readonly string[]; body: Uint8Array },
+  kind: { isTagged: boolean; encBytes: number; bodyBytes: number },
+): KeyStanza | undefined {
+  const decoded = args.slice(1).map(decodeBase64);
+  const enc = decoded.at(-1);
+  const tag = kind.isTagged ? decoded[0] : undefined;
+  const hasArguments = decoded.length === (kind.isTagged ? 2 : 1) && tag?.length === (kind.isTagged ? 4 : undefined);
+  return hasArguments && enc?.length === kind.encBytes && body.length === kind.bodyBytes ? { tag, enc } : undefined;
+}
+
+/**
+ * Returns the result of an agreement with what a stanza has.
+ * @param what the entry is for, and what is wrong with a point that cannot be used
+ * @throws SealpinError `header_invalid` for such a point
+ */
+export async function agreed(what: string, agree: () => Awaitable<Uint8Array>): Promise<Uint8Array> {
+  try {
+    return await agree();
+  } catch (error) {
+    if (!isSealpinError(error, 'key_invalid')) throw error;
+    throw new SealpinError('header_invalid', `an entry for ${what}`);
+  }
 }
 
 /** Opens the body of a stanza; undefined where it is for another key or password. */

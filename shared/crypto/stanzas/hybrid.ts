@@ -2,12 +2,11 @@
  * Post-quantum hybrid keys of age (C2SP age.md, "The mlkem768x25519 recipient type" and "The
  * mlkem768p256tag recipient type"), for files that must resist the quantum computers of the future.
  */
-import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type CryptoProvider, type HybridKem } from '../providers/provider.ts';
-import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
-import { aeads, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
+import { SealpinError } from '../../errors.ts';
+import { draw, type CryptoProvider } from '../providers/provider.ts';
+import { encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
+import { aeads, agreed, kems, keySchedule, openedBy, parseKeyStanza, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
-import type { Stanza } from '../formats/format-row.ts';
 import type { NamedIdentity, Recipient } from '../types.ts';
 
 /**
@@ -44,27 +43,6 @@ const seedBytes = 32;
 export type HybridName = keyof typeof hybridKinds;
 
 const infoOf = (name: HybridName): Uint8Array => utf8(`age-encryption.org/${name}`);
-
-function isHybridName(name: string | undefined): name is HybridName {
-  return name !== undefined && Object.hasOwn(hybridKinds, name);
-}
-
-/** Parses a hybrid stanza; throws `header_invalid`. */
-function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
-  const [name, ...encoded] = args;
-  const kind = isHybridName(name) ? hybridKinds[name] : undefined;
-  const decoded = encoded.map(decodeBase64);
-  const enc = decoded.at(-1);
-  const tag = kind?.isTagged ? decoded[0] : undefined;
-  const isValid =
-    kind !== undefined &&
-    encoded.length === (kind.isTagged ? 2 : 1) &&
-    enc?.length === kind.encBytes &&
-    tag?.length === (kind.isTagged ? 4 : undefined);
-  if (!isValid || body.length !== 32)
-    throw new SealpinError('header_invalid', 'an entry for a post-quantum key is malformed');
-  return tag === undefined ? { enc } : { tag, enc };
-}
 
 /** Makes the recipient of an `age1pq1…` or `age1tagpq1…` text; throws `key_invalid`. */
 export function hybridRecipient(text: string): Recipient {
@@ -131,32 +109,23 @@ export function hybridIdentity(text: string, provider: CryptoProvider): NamedIde
       if (!format.stanzas.has(name)) return undefined;
       for (const stanza of stanzas) {
         if (stanza.args[0] !== name) continue;
-        const { tag, enc } = parseHybridStanza(stanza);
+        const parsed = parseKeyStanza(stanza, { ...kind, bodyBytes: 32 });
+        if (parsed === undefined)
+          throw new SealpinError('header_invalid', 'an entry for a post-quantum key is malformed');
+        const { tag, enc } = parsed;
         if (
           tag !== undefined &&
           !timingSafeEqual(tag, stanzaTag(provider, infoOf(name), enc, publicKey.subarray(pointOffset)))
         )
           continue;
-        const { aead, nonce } = await keySchedule(
-          provider,
-          kind.kem,
-          aeads.chaChaPoly,
-          decapsulate(kind.of(provider), seed, enc),
-          infoOf(name),
+        const shared = await agreed('a post-quantum key has a point that cannot be used', () =>
+          kind.of(provider).decapsulate(seed, enc),
         );
+        const { aead, nonce } = await keySchedule(provider, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
         const fileKey = await openedBy(aead, nonce, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }
       return undefined;
     },
   };
-}
-
-function decapsulate(kem: HybridKem, seed: Uint8Array, enc: Uint8Array): Uint8Array {
-  try {
-    return kem.decapsulate(seed, enc);
-  } catch (error) {
-    if (!isSealpinError(error, 'key_invalid')) throw error;
-    throw new SealpinError('header_invalid', 'an entry for a post-quantum key has a point that cannot be used');
-  }
 }

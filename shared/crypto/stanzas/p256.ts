@@ -2,33 +2,31 @@
  * P-256 keys: the stanzas `p256tag` of age (C2SP age.md) and `p256` of `sealpin/v1`, which has no
  * tag.
  */
-import { isSealpinError, SealpinError } from '../../errors.ts';
-import type { CryptoProvider } from '../providers/provider.ts';
-import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
+import { SealpinError } from '../../errors.ts';
+import { encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';
-import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
+import {
+  aeadTagBytes,
+  agreed,
+  decapsulateP256,
+  encapsulateP256,
+  kems,
+  keySchedule,
+  openedBy,
+  parseKeyStanza,
+  stanzaTag,
+} from './hpke.ts';
 import type { Identity, NamedRecipient } from '../types.ts';
 
-const p256TagBytes = 4;
 const pointBytes = 65;
 
 /** Parses the stanza of a P-256 key; throws `header_invalid`. */
-export function parsePointStanza(
-  { args, body }: Stanza,
-  { p256, fileKeyBytes }: FormatRow,
-): { tag?: Uint8Array; enc: Uint8Array } {
-  const decoded = args.slice(1).map(decodeBase64);
-  const enc = decoded.at(-1);
-  const tag = p256.isTagged ? decoded[0] : undefined;
-  const isValid =
-    args.length === (p256.isTagged ? 3 : 2) &&
-    tag?.length === (p256.isTagged ? p256TagBytes : undefined) &&
-    enc?.length === pointBytes &&
-    enc[0] === 4;
-  if (!isValid || body.length !== fileKeyBytes + aeadTagBytes)
-    throw new SealpinError('header_invalid', 'an entry for a P-256 key is malformed');
-  return tag === undefined ? { enc } : { tag, enc };
+export function parsePointStanza(stanza: Stanza, { p256, fileKeyBytes }: FormatRow) {
+  const bodyBytes = fileKeyBytes + aeadTagBytes;
+  const parsed = parseKeyStanza(stanza, { isTagged: p256.isTagged, encBytes: pointBytes, bodyBytes });
+  if (parsed?.enc[0] !== 4) throw new SealpinError('header_invalid', 'an entry for a P-256 key is malformed');
+  return parsed;
 }
 
 /**
@@ -61,38 +59,20 @@ export function p256Identity(own: P256Key): Identity {
       for (const stanza of stanzas) {
         if (stanza.args[0] !== format.p256.name) continue;
         const { tag, enc } = parsePointStanza(stanza, format);
-        if (tag !== undefined && !isTagOf(provider, tag, { info: utf8(format.p256.info), enc, point: own.point }))
+        const info = utf8(format.p256.info);
+        if (
+          tag !== undefined &&
+          !timingSafeEqual(tag, stanzaTag(provider, info, enc, provider.p256.compress(own.point)))
+        )
           continue;
-        const fileKey = await openStanza(provider, format, own, enc, stanza.body);
+        const shared = await agreed('a P-256 key has a point that is not on the curve', () =>
+          decapsulateP256(provider, own, enc),
+        );
+        const { aead, nonce } = await keySchedule(provider, kems.p256, format.wrapAead, shared, info);
+        const fileKey = await openedBy(aead, nonce, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }
       return undefined;
     },
   };
-}
-
-function isTagOf(
-  provider: CryptoProvider,
-  tag: Uint8Array,
-  { info, enc, point }: { info: Uint8Array; enc: Uint8Array; point: Uint8Array },
-): boolean {
-  return timingSafeEqual(tag, stanzaTag(provider, info, enc, provider.p256.compress(point)));
-}
-
-async function openStanza(
-  provider: CryptoProvider,
-  { p256, wrapAead }: FormatRow,
-  own: P256Key,
-  enc: Uint8Array,
-  body: Uint8Array,
-): Promise<Uint8Array | undefined> {
-  try {
-    const shared = await decapsulateP256(provider, own, enc);
-    const { aead, nonce } = await keySchedule(provider, kems.p256, wrapAead, shared, utf8(p256.info));
-    return await openedBy(aead, nonce, body);
-  } catch (error) {
-    if (isSealpinError(error, 'key_invalid'))
-      throw new SealpinError('header_invalid', 'an entry for a P-256 key has a point that is not on the curve');
-    throw error;
-  }
 }

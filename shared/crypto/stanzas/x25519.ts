@@ -1,12 +1,12 @@
 /** C2SP age.md, "The X25519 recipient type": age's own keys. */
-import { isSealpinError, SealpinError } from '../../errors.ts';
+import { SealpinError } from '../../errors.ts';
 import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { decodeBase64, encodeBase64 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
-import { openedBy } from './hpke.ts';
+import { agreed, openedBy } from './hpke.ts';
 import type { NamedIdentity, Recipient } from '../types.ts';
 
 const stanzaName = 'X25519';
@@ -57,20 +57,14 @@ export function x25519Identity(text: string, provider: CryptoProvider): NamedIde
       for (const stanza of stanzas) {
         if (stanza.args[0] !== stanzaName) continue;
         const { share } = parseX25519Stanza(stanza);
-        const aead = await wrapAead(provider, await sharedSecret(provider, secret, share), share, recipient);
+        const shared = await agreed('an X25519 key has a share of low order', () =>
+          provider.x25519.agree(secret, share),
+        );
+        const aead = await wrapAead(provider, shared, share, recipient);
         const fileKey = await openedBy(aead, zeroNonce, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }
       return undefined;
     },
   };
-}
-
-async function sharedSecret(provider: CryptoProvider, secret: Uint8Array, share: Uint8Array): Promise<Uint8Array> {
-  try {
-    return await provider.x25519.agree(secret, share);
-  } catch (error) {
-    if (!isSealpinError(error, 'key_invalid')) throw error;
-    throw new SealpinError('header_invalid', 'an entry for an X25519 key has a share of low order');
-  }
 }
