@@ -16,7 +16,7 @@ import { sealpinV1 as format } from './formats/sealpin-v1.ts';
 import { readHeader, readWholeHeader, type Header } from './header.ts';
 import { openedBytes, sealedBytes, type Chunks } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
-import { chunkSealer } from './payload/chunk-sealer.ts';
+import { chunkSealer, type PayloadState } from './payload/chunk-sealer.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
@@ -25,7 +25,7 @@ import type { Identity, Recipient } from './types.ts';
 
 const { chunking, preambleBytes } = format.payload;
 /** Bytes before the first chunk: the line and the preamble. */
-const beforeChunksBytes = format.detachedLine.length + preambleBytes;
+export const beforeChunksBytes = format.detachedLine.length + preambleBytes;
 
 /** Returns the size of the detached payload of a plaintext. */
 export function detachedPayloadBytes(plaintextBytes: number): number {
@@ -87,20 +87,12 @@ export function decryptPayload(
   return openChunks(source, () => readPayloadKeys(source, fileKey, provider));
 }
 
-/** Key and nonces of the chunks of a stored file, and the number of bytes before the first one. */
-export type PayloadStart = { chunks: Chunks; before: number };
-
-/** Takes everything before the first chunk; fails as `readPayloadKeys`. */
-export async function readPayloadStart(
+/** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
+export async function readPayloadKeys(
   source: ByteSource,
   fileKey: Uint8Array,
   provider: CryptoProvider,
-): Promise<PayloadStart> {
-  return { chunks: await readPayloadKeys(source, fileKey, provider), before: beforeChunksBytes };
-}
-
-/** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
-async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, provider: CryptoProvider): Promise<Chunks> {
+): Promise<Chunks> {
   if (fileKey.length !== format.fileKeyBytes)
     throw new SealpinError('decrypt_failed', 'the file key is one of another format', { reason: 'no_key' });
   await takeDetachedLine(source, format.detachedLine);
@@ -165,12 +157,6 @@ async function headerOf(
  * file.
  */
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
-
-/**
- * Progress: `offset` bytes were taken, `rest` of them are not sealed yet, and `tail` is the
- * unfinished piece.
- */
-export type PayloadState = { offset: number; rest: Uint8Array; tail: Uint8Array };
 
 /** A detached payload that is made in several goes, by different processes. */
 export interface PayloadSealer {
@@ -251,9 +237,12 @@ export type OpenedDetached = {
   }): Promise<ReadableStream<Uint8Array>>;
 };
 
+/** The file that is asked for, and what opens its header. */
+type HeaderOptions = { fileId: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined };
+
 async function openHeader(
   header: Header,
-  { fileId, identities, provider }: { fileId: string; identities: readonly Identity[]; provider: CryptoProvider },
+  { fileId, identities, provider = webProvider }: HeaderOptions,
 ): Promise<{ fileKey: Uint8Array; file: FileInfo; stanza: Stanza }> {
   checkStanzas(header.stanzas, format);
   const [stanza] = stanzasOfKind(header.stanzas, 'file', format);
@@ -269,16 +258,10 @@ async function openHeader(
  * @throws SealpinError `header_invalid`, `wrong_kind`, `decrypt_failed` (also when the header is
  * that of another file)
  */
-export async function openDetached(
-  header: Uint8Array,
-  {
-    fileId,
-    identities,
-    provider = webProvider,
-  }: { fileId: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined },
-): Promise<OpenedDetached> {
+export async function openDetached(header: Uint8Array, o: HeaderOptions): Promise<OpenedDetached> {
+  const { provider = webProvider } = o;
   const parsed = readWholeHeader(header, format.versionLine);
-  const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, provider });
+  const { fileKey, file, stanza } = await openHeader(parsed, o);
   const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, provider);
   return {
     file,
@@ -318,15 +301,11 @@ export async function openDetached(
  */
 export async function openContainerHeader(
   container: ReadableStream<Uint8Array>,
-  {
-    fileId,
-    identities,
-    provider = webProvider,
-  }: { fileId: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined },
+  o: HeaderOptions,
 ): Promise<{ fileKey: Uint8Array; file: FileInfo }> {
   const source = new ByteSource(container);
   try {
-    return await openHeader(await readHeader(source, format.versionLine), { fileId, identities, provider });
+    return await openHeader(await readHeader(source, format.versionLine), o);
   } finally {
     source.abandon(undefined);
   }

@@ -31,8 +31,8 @@ export {
   type OpenedDetached,
   type PayloadKeys,
   type PayloadSealer,
-  type PayloadState,
 } from './detached.ts';
+export type { PayloadState } from './payload/chunk-sealer.ts';
 export { fileKeyIdentity } from './file-key.ts';
 export { fileKeyOf, openWithFileKey } from './known-file-key.ts';
 export { fileKeyText, parseFileKey } from './keys/file-key-text.ts';

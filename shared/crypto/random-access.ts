@@ -6,12 +6,12 @@ import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
 import { streamOf } from './bytes.ts';
 import { takeDetachedLine } from './container.ts';
-import { readPayloadStart, type PayloadStart } from './detached.ts';
+import { beforeChunksBytes, readPayloadKeys } from './detached.ts';
 import { fileKeyIdentity, unwrapFileKey } from './file-key.ts';
 import type { FormatRow } from './formats/format-row.ts';
 import { formatOf, formats } from './formats/index.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
-import { openedBytes } from './payload/chunking.ts';
+import { openedBytes, type Chunks } from './payload/chunking.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
 import { isFormat, sniffBytes, sniffSource } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
@@ -82,14 +82,16 @@ export async function openAtWithFileKey(
   const head = new ByteSource(await stored.read(0, Math.min(stored.bytes, sniffBytes)));
   const sniffed = await sniffSource(head).finally(() => head.abandon(undefined));
   return sniffed === 'detached'
-    ? openPayload(stored, o.pool, (source) => readPayloadStart(source, fileKey, provider))
+    ? openPayload(stored, o.pool, async (source) => {
+        return { chunks: await readPayloadKeys(source, fileKey, provider), before: beforeChunksBytes };
+      })
     : openAt(stored, { identities, provider, ...o });
 }
 
 async function openPayload(
   container: RandomAccess,
   pool: BufferPool | undefined,
-  start: (source: ByteSource) => Promise<PayloadStart>,
+  start: (source: ByteSource) => Promise<{ chunks: Chunks; before: number }>,
 ): Promise<OpenedAt> {
   const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
   try {

@@ -8,23 +8,22 @@ import { Pieces } from '../../streams/pieces.ts';
 import { fullChunksIn, tagBytes, type Chunks } from './chunking.ts';
 import { sealBatch } from './seal-chunks.ts';
 
-export type ChunkSealerOptions = {
-  /** Bytes of plaintext that were taken before, `rest` included. */
+/** Progress of a payload. */
+export type PayloadState = {
+  /** Bytes of plaintext that were taken, `rest` included. */
   offset: number;
   /** Plaintext that was taken and is not sealed yet: less than a chunk. */
   rest: Uint8Array;
-  /** The beginning of the first piece: less than a whole one. */
+  /** The unfinished piece: less than a whole one. */
   tail: Uint8Array;
-  pieceBytes: number;
-  /** Source of the memory of the pieces. */
-  memory?: Memory | undefined;
 };
 
 /**
  * Seals chunks from a position on. One call at a time; after an error nothing more may be asked of
  * it.
+ * @param o.memory where that of the pieces comes from
  */
-export function chunkSealer(chunks: Chunks, o: ChunkSealerOptions) {
+export function chunkSealer(chunks: Chunks, o: PayloadState & { pieceBytes: number; memory?: Memory | undefined }) {
   let { offset } = o;
   let rest = o.rest.slice();
   let index = (offset - rest.length) / chunks.chunkBytes;
