@@ -2,7 +2,9 @@
  * Sources of the blocks of a file. No source is trusted: each block is hashed before a byte of it
  * leaves.
  */
+import type { BufferPool } from '../streams/buffer-pool.ts';
 import type { Cid } from './cid.ts';
+import type { Digest } from './tree.ts';
 
 /**
  * A service, a gateway or a CAR that has blocks. Its methods throw a SealpinError that says why it
@@ -25,6 +27,30 @@ export interface BlockSource {
    */
   car?(cid: string, start: number, end: number | undefined, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 }
+
+/** How blocks are read from sources. */
+export type BlockOptions = {
+  /**
+   * After how many ms the next source is asked for a block as well; the first verified one counts.
+   * Never when undefined.
+   */
+  hedgeMs?: number | undefined;
+  /** SHA-256 of a block; WebCrypto when undefined. */
+  digest?: Digest | undefined;
+  /**
+   * Passes leaves on without hashing them: only for one who verifies each block, as readers of a
+   * CAR can.
+   */
+  passLeaves?: boolean | undefined;
+  /**
+   * Source of the memory of blocks, which may be given back once a chunk of the file is not looked
+   * at any more. For files that repeat no leaf, such as encrypted ones: from a CAR that leaves
+   * repetitions out, others cannot be read then.
+   */
+  pool?: BufferPool | undefined;
+  /** Called with each source that gave wrong bytes, and the CID of the block. */
+  onMismatch?: ((source: BlockSource, cid: string) => void) | undefined;
+};
 
 /**
  * The next block of a file that is read in order. `start`: the byte of the file at which the block

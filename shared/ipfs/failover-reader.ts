@@ -7,13 +7,13 @@ import { isSealpinError, SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { within } from '../streams/timing.ts';
-import type { BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
-import { sha256, type Digest } from './tree.ts';
+import type { BlockOptions, BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
+import { sha256 } from './tree.ts';
 import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
 import { bytesOfCid, type Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
 
-type FailoverOptions = {
+type FailoverOptions = BlockOptions & {
   /** The byte of the file (exclusive) up to which blocks are needed; undefined: all of it. */
   end?: number;
   signal: AbortSignal;
@@ -21,21 +21,6 @@ type FailoverOptions = {
   idleMs: number;
   /** Record of the failures of the sources; all reads of one file share it. */
   strikes: Strikes;
-  /**
-   * After how long another source is asked as well: the first verified block counts. Undefined:
-   * only after a failure.
-   */
-  hedgeMs: number | undefined;
-  /** SHA-256; WebCrypto when undefined. */
-  digest: Digest | undefined;
-  /** Skips hashing of leaves. */
-  passLeaves: boolean | undefined;
-  /**
-   * Source of the memory of blocks in CARs; a block that the file repeats is not remembered then.
-   */
-  pool: BufferPool | undefined;
-  /** Called with a source that gave wrong bytes, and the CID of the block. */
-  onMismatch: ((source: BlockSource, cid: string) => void) | undefined;
 };
 
 /** Number of failures of each source in one file, and the last one. */
@@ -245,12 +230,7 @@ function summaryOf(all: readonly SourceFailure[]): SealpinError {
   // A source that was asked again and failed in the same way is named once.
   const detail = [...new Set(failures.map(({ source, error }) => `${source.id}: ${error.message}`))].join('; ');
   const cause = failures.length === 1 ? decisive.error : new AggregateError(failures.map(({ error }) => error));
-  return new SealpinError(code, detail, {
-    cause,
-    ...(reason !== undefined && { reason }),
-    ...(hint !== undefined && { hint }),
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-  });
+  return new SealpinError(code, detail, { cause, reason, hint, retryAfterSeconds });
 }
 
 /** Unverified blocks from one source. */

@@ -1,8 +1,6 @@
 /** Reading a file by its CID from sources that are not trusted. */
 import { SealpinError } from '../errors.ts';
-import type { BufferPool } from '../streams/buffer-pool.ts';
-import type { BlockSource } from './block-source.ts';
-import type { Digest } from './tree.ts';
+import type { BlockOptions, BlockSource } from './block-source.ts';
 import { parseCid, type Cid } from './cid.ts';
 import { FailoverReader, type Strikes } from './failover-reader.ts';
 import { decodeNode } from './unixfs.ts';
@@ -24,34 +22,14 @@ const defaultIdleMs = 60_000;
 const defaultTotalMs = 86_400_000;
 
 /** Options for reading a file. */
-export type OpenOptions = {
+export type OpenOptions = BlockOptions & {
   signal?: AbortSignal | undefined;
   limits?: ReadingLimits | undefined;
-  /**
-   * After how many ms the next source is asked for a block as well; the first verified one counts.
-   * Never when undefined.
-   */
-  hedgeMs?: number | undefined;
-  /** SHA-256 of a block; WebCrypto when undefined. */
-  digest?: Digest | undefined;
-  /**
-   * Passes leaves on without hashing them: only for one who verifies each block, as readers of a
-   * CAR can.
-   */
-  passLeaves?: boolean | undefined;
   /**
    * Gets each block that is read, verified, before its bytes go out; the bytes must not be changed.
    * The reading waits for it.
    */
   onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;
-  /**
-   * Source of the memory of blocks, which may be given back once a chunk of the file is not looked
-   * at any more. For files that repeat no leaf, such as encrypted ones: from a CAR that leaves
-   * repetitions out, others cannot be read then.
-   */
-  pool?: BufferPool | undefined;
-  /** Called with each source that gave wrong bytes, and the CID of the block. */
-  onMismatch?: ((source: BlockSource, cid: string) => void) | undefined;
 };
 
 /** A file whose root was verified. */
@@ -104,20 +82,12 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
 export async function readBlock(
   text: string,
   sources: readonly BlockSource[],
-  { signal = new AbortController().signal, limits = {}, hedgeMs, digest, onMismatch }: OpenOptions = {},
+  { signal = new AbortController().signal, limits = {}, ...options }: OpenOptions = {},
 ): Promise<Uint8Array> {
   const cid = parseCid(text);
   const idleMs = limits.idleMs ?? defaultIdleMs;
-  const reader = new FailoverReader(cid, sources, {
-    signal,
-    idleMs,
-    strikes: new Map(),
-    hedgeMs,
-    digest,
-    passLeaves: false,
-    pool: undefined,
-    onMismatch,
-  });
+  const own = { signal, idleMs, strikes: new Map(), passLeaves: false, pool: undefined };
+  const reader = new FailoverReader(cid, sources, { ...options, ...own });
   try {
     return await reader.fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   } finally {
@@ -153,22 +123,13 @@ export async function* blocksOf(
 export async function openDag(
   text: string,
   sources: readonly BlockSource[],
-  {
-    signal = new AbortController().signal,
-    limits = {},
-    hedgeMs,
-    digest,
-    passLeaves,
-    onBlock,
-    pool,
-    onMismatch,
-  }: OpenOptions,
+  { signal = new AbortController().signal, limits = {}, onBlock, ...options }: OpenOptions,
 ): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
   const strikes: Strikes = new Map();
   // The stream that the root came in may continue with the rest of the file.
-  const common = { idleMs, strikes, hedgeMs, digest, passLeaves, pool, onMismatch };
+  const common = { ...options, idleMs, strikes };
   let rootReader: FailoverReader | undefined = new FailoverReader(cid, sources, { ...common, signal });
   let root: Root;
   try {
