@@ -57,87 +57,72 @@ class WithoutCar extends SealpinError {}
  * other response, and the errors of `fetch` that are a SealpinError.
  */
 export function gateway(options: GatewayOptions): BlockSource {
-  return new Gateway(options);
-}
+  const { url, id = withoutSlash(url) } = options;
+  let givesCar = true;
 
-class Gateway implements BlockSource {
-  readonly id: string;
-  readonly #options: GatewayOptions;
-  #givesCar = true;
-
-  constructor(options: GatewayOptions) {
-    this.#options = options;
-    this.id = options.id ?? withoutSlash(options.url);
-  }
-
-  async block(cid: string, signal: AbortSignal): Promise<Uint8Array> {
-    const reader = byteReader(await this.#get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
+  async function block(cid: string, signal: AbortSignal): Promise<Uint8Array> {
+    const reader = byteReader(await get(options, cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
     // One byte too many is enough to see that it is no block.
     const bytes = await reader.read(maxBlockBytes + 1);
     await reader.cancel();
     return bytes;
   }
 
-  async car(
-    cid: string,
-    start: number,
-    end: number | undefined,
-    signal: AbortSignal,
-  ): Promise<ReadableStream<Uint8Array>> {
-    if (!this.#givesCar) return this.#carOfBlocks(cid, await this.block(cid, signal), { start, end, signal });
-    const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
-    if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
-    try {
-      return await this.#get(cid, query, carType, ';version=1;order=dfs;dups=y', signal);
-    } catch (error) {
-      if (!(error instanceof WithoutCar)) throw error;
-      const root = await this.block(cid, signal).catch(() => {
-        signal.throwIfAborted();
-        throw error;
-      });
-      this.#givesCar = false;
-      return this.#carOfBlocks(cid, root, { start, end, signal });
-    }
-  }
+  return {
+    id,
+    block,
+    async car(cid, start, end, signal) {
+      /** A CAR from single blocks, the first of which is here already. */
+      function carOfBlocks(root: Uint8Array): ReadableStream<Uint8Array> {
+        const blockOf = async (each: string, stop: AbortSignal) => (each === cid ? root : block(each, stop));
+        const entityBytes = { from: start, to: end === undefined ? undefined : end - 1 };
+        return carOf(cid, [{ id, block: blockOf }], { signal, entityBytes });
+      }
 
-  /** A CAR from single blocks, the first of which is here already. */
-  #carOfBlocks(
-    cid: string,
-    root: Uint8Array,
-    { start, end, signal }: { start: number; end: number | undefined; signal: AbortSignal },
-  ): ReadableStream<Uint8Array> {
-    const block = async (each: string, stop: AbortSignal) => (each === cid ? root : this.block(each, stop));
-    const entityBytes = { from: start, to: end === undefined ? undefined : end - 1 };
-    return carOf(cid, [{ id: this.id, block }], { signal, entityBytes });
-  }
+      if (!givesCar) return carOfBlocks(await block(cid, signal));
+      const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
+      if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
+      try {
+        return await get(options, cid, query, carType, ';version=1;order=dfs;dups=y', signal);
+      } catch (error) {
+        if (!(error instanceof WithoutCar)) throw error;
+        const root = await block(cid, signal).catch(() => {
+          signal.throwIfAborted();
+          throw error;
+        });
+        givesCar = false;
+        return carOfBlocks(root);
+      }
+    },
+  };
+}
 
-  async #get(
-    cid: string,
-    query: Record<string, string>,
-    type: string,
-    parameters: string,
-    signal: AbortSignal,
-  ): Promise<ReadableStream<Uint8Array>> {
-    const { url, fetch: fetchFrom = fetch, headers = {}, readProblem } = this.#options;
-    const address = `${withoutSlash(url)}/ipfs/${cid}?${new URLSearchParams(query).toString()}`;
-    const response = await fetchFrom(address, {
-      headers: { ...headers, accept: `${type}${parameters}` },
-      redirect: 'manual',
-      signal,
-    }).catch((cause: unknown) => {
-      signal.throwIfAborted();
-      if (cause instanceof SealpinError) throw cause;
-      throw new SealpinError('service_unreachable', 'it cannot be reached', { cause });
-    });
-    // The type alone proves nothing, which is why blocks are hashed; it tells an HTML page from a
-    // damaged block.
-    if (response.status === 200 && response.body && response.headers.get('content-type')?.startsWith(type))
-      return response.body;
-    const problem = await readProblem?.(response);
-    // What read the problem has finished with the body.
-    if (response.body?.locked === false) await response.body.cancel();
-    throw refusalOf(response, type, problem);
-  }
+async function get(
+  { url, fetch: fetchFrom = fetch, headers = {}, readProblem }: GatewayOptions,
+  cid: string,
+  query: Record<string, string>,
+  type: string,
+  parameters: string,
+  signal: AbortSignal,
+): Promise<ReadableStream<Uint8Array>> {
+  const address = `${withoutSlash(url)}/ipfs/${cid}?${new URLSearchParams(query).toString()}`;
+  const response = await fetchFrom(address, {
+    headers: { ...headers, accept: `${type}${parameters}` },
+    redirect: 'manual',
+    signal,
+  }).catch((cause: unknown) => {
+    signal.throwIfAborted();
+    if (cause instanceof SealpinError) throw cause;
+    throw new SealpinError('service_unreachable', 'it cannot be reached', { cause });
+  });
+  // The type alone proves nothing, which is why blocks are hashed; it tells an HTML page from a
+  // damaged block.
+  if (response.status === 200 && response.body && response.headers.get('content-type')?.startsWith(type))
+    return response.body;
+  const problem = await readProblem?.(response);
+  // What read the problem has finished with the body.
+  if (response.body?.locked === false) await response.body.cancel();
+  throw refusalOf(response, type, problem);
 }
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
