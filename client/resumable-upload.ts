@@ -147,110 +147,97 @@ export async function sendUpload(
   source: UploadSource,
   options: SendOptions,
 ): Promise<UploadedFile> {
-  return await new Sending(transport, uploadId, source, options).run();
-}
-
-class Sending {
-  readonly #transport: Transport;
-  readonly #path: string;
-  readonly #source: UploadSource;
-  readonly #options: SendOptions;
-  readonly #attempts: ReturnType<typeof attemptsOf>;
-
-  constructor(transport: Transport, uploadId: string, source: UploadSource, options: SendOptions) {
-    this.#transport = transport;
-    this.#path = `v1/uploads/${uploadId}`;
-    this.#source = source;
-    this.#options = options;
-    this.#attempts = attemptsOf(options);
-  }
-
-  async run(): Promise<UploadedFile> {
-    const { bytes } = this.#source;
-    const partBytes = Math.min(this.#options.maxBodyBytes ?? Infinity, maxPartBytes);
-    let offset: number | undefined;
-    for (;;) {
-      try {
-        offset ??= await this.#askOffset();
-        if (offset < bytes) offset = await this.#sendPart(offset, this.#endOf(offset, partBytes));
-        else {
-          const file = await this.#finish();
-          if (file !== undefined) return file;
-        }
-      } catch (error) {
-        offset = undefined;
-        await this.#attempts.failed(error);
-      }
-    }
-  }
-
-  /**
-   * The end of a part: at the end of a leaf, since a service that keeps bytes as they are has more
-   * work with those that begin amid one, as they do after a break.
-   */
-  #endOf(offset: number, partBytes: number): number {
-    const { bytes } = this.#source;
-    const most = offset + partBytes;
-    if (most >= bytes) return bytes;
-    const whole = most - (most % leafBytes);
-    return whole > offset ? whole : most;
-  }
-
-  async #askOffset(): Promise<number> {
-    const { signal } = this.#options;
-    const reply = await this.#transport.request({ method: 'HEAD', path: this.#path, headers: protocol, signal });
-    // It has no body: another request asks for the reason of a refusal.
-    if (reply.status >= 300 && !isTemporary(reply.status)) await this.#askStatus();
-    return this.#accept(reply, 0);
-  }
-
-  async #sendPart(start: number, end: number): Promise<number> {
-    const { signal, onBytes } = this.#options;
-    const headers = {
-      ...protocol,
-      'Content-Type': chunkType,
-      'Upload-Offset': String(start),
-    };
-    const body = { stream: partChunks(this.#source.read(start, end), onBytes), bytes: end - start };
-    const request = { method: 'PATCH', path: this.#path, headers, body, signal } as const;
-    const next = this.#accept(await exchange(this.#transport, request), start);
-    if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
-    if (next > end) throw unexpected('it has more bytes than were sent');
-    return next;
-  }
-
-  /** The offset in a response, which is reported. */
-  #accept(reply: Reply, least: number): number {
-    if (reply.status >= 300) throw uploadFailure(this.#transport, reply);
-    const text = reply.header('upload-offset') ?? '';
-    const next = Number(text);
-    if (!/^[0-9]{1,16}$/.test(text) || next < least || next > this.#source.bytes)
-      throw unexpected('its offset is impossible');
-    this.#attempts.reached(next);
-    this.#options.onOffset?.(next);
-    return next;
-  }
-
-  async #askStatus(): Promise<ResumableUpload> {
-    const { signal } = this.#options;
-    return parseStatus(await exchange(this.#transport, { method: 'GET', path: this.#path, headers: {}, signal }));
-  }
+  const { bytes } = source;
+  const partBytes = Math.min(options.maxBodyBytes ?? Infinity, maxPartBytes);
+  const attempts = attemptsOf(options);
+  const { askOffset, askStatus, sendPart } = requestsOf(transport, `v1/uploads/${uploadId}`, source, {
+    ...options,
+    onOffset(offset) {
+      attempts.reached(offset);
+      options.onOffset?.(offset);
+    },
+  });
 
   /** The file, once it is built; else undefined, after a moment. */
-  async #finish(): Promise<UploadedFile | undefined> {
-    const { bytes } = this.#source;
-    const { state, code, file } = await this.#askStatus();
+  async function finish(): Promise<UploadedFile | undefined> {
+    const { state, code, file } = await askStatus();
     if (state === 'failed')
       throw new SealpinError(isCode(code) ? code : 'service_answer', 'the service could not finish the upload');
     if (state === 'done' && file !== undefined) return file;
     if (state !== 'finishing') {
       // It stopped between the last byte and the file: an empty part lets it continue.
-      await this.#sendPart(bytes, bytes);
+      await sendPart(bytes, bytes);
       throw new TemporaryError('service_answer', 'the service has all bytes, and does not finish the upload');
     }
-    await this.#attempts.pause(firstPauseMs);
+    await attempts.pause(firstPauseMs);
     return undefined;
   }
+
+  let offset: number | undefined;
+  for (;;) {
+    try {
+      offset ??= await askOffset();
+      if (offset < bytes) offset = await sendPart(offset, endOfPart(offset, partBytes, bytes));
+      else {
+        const file = await finish();
+        if (file !== undefined) return file;
+      }
+    } catch (error) {
+      offset = undefined;
+      await attempts.failed(error);
+    }
+  }
+}
+
+/** The requests for an upload. Each offset that is in a response is reported. */
+function requestsOf(
+  transport: Transport,
+  path: string,
+  source: UploadSource,
+  { onOffset, onBytes, signal }: SendOptions,
+) {
+  function accept(reply: Reply, least: number): number {
+    if (reply.status >= 300) throw uploadFailure(transport, reply);
+    const text = reply.header('upload-offset') ?? '';
+    const next = Number(text);
+    if (!/^[0-9]{1,16}$/.test(text) || next < least || next > source.bytes)
+      throw unexpected('its offset is impossible');
+    onOffset?.(next);
+    return next;
+  }
+
+  async function askStatus(): Promise<ResumableUpload> {
+    return parseStatus(await exchange(transport, { method: 'GET', path, headers: {}, signal }));
+  }
+
+  async function askOffset(): Promise<number> {
+    const reply = await transport.request({ method: 'HEAD', path, headers: protocol, signal });
+    // It has no body: another request asks for the reason of a refusal.
+    if (reply.status >= 300 && !isTemporary(reply.status)) await askStatus();
+    return accept(reply, 0);
+  }
+
+  async function sendPart(start: number, end: number): Promise<number> {
+    const headers = { ...protocol, 'Content-Type': chunkType, 'Upload-Offset': String(start) };
+    const body = { stream: partChunks(source.read(start, end), onBytes), bytes: end - start };
+    const next = accept(await exchange(transport, { method: 'PATCH', path, headers, body, signal }), start);
+    if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
+    if (next > end) throw unexpected('it has more bytes than were sent');
+    return next;
+  }
+
+  return { askOffset, askStatus, sendPart };
+}
+
+/**
+ * The end of a part: at the end of a leaf, since a service that keeps bytes as they are has more
+ * work with those that begin amid one, as they do after a break.
+ */
+function endOfPart(offset: number, partBytes: number, bytes: number): number {
+  const most = offset + partBytes;
+  if (most >= bytes) return bytes;
+  const whole = most - (most % leafBytes);
+  return whole > offset ? whole : most;
 }
 
 /**
@@ -286,8 +273,8 @@ function isTemporary(status: number): boolean {
   return status === 409 || status === 423 || status === 429 || status >= 500;
 }
 
-function unexpected(detail: string): SealpinError {
-  return new SealpinError('service_answer', `unexpected response to an upload: ${detail}`);
+function unexpected(detail: string, cause?: unknown): SealpinError {
+  return new SealpinError('service_answer', `unexpected response to an upload: ${detail}`, { cause });
 }
 
 function parseStatus({ text }: Reply): ResumableUpload {
@@ -295,7 +282,7 @@ function parseStatus({ text }: Reply): ResumableUpload {
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    throw new SealpinError('service_answer', 'unexpected response to an upload: it is not JSON', { cause });
+    throw unexpected('it is not JSON', cause);
   }
   return parseResponse(ResumableUpload, json);
 }
