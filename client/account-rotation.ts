@@ -39,8 +39,7 @@ export async function rotateAccount(
   const request = {
     method: 'POST',
     path: 'v1/account/rotation',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ publicKey: rotation?.replaces ?? account.publicKey }),
+    content: { publicKey: rotation?.replaces ?? account.publicKey },
     signal,
   } as const;
   const attempts = attemptsOf({

@@ -35,13 +35,7 @@ export async function createLimitedKey(
       ...limits,
     },
   };
-  return http.json(NewApiKeyResponse, {
-    method: 'POST',
-    path: 'v1/keys',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(request),
-    signal,
-  });
+  return http.json(NewApiKeyResponse, { method: 'POST', path: 'v1/keys', content: request, signal });
 }
 
 /** Revokes a key by its ID. */

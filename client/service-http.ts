@@ -21,6 +21,8 @@ type ServiceRequest = {
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: BodyInit | undefined;
+  /** A body that is sent as JSON. */
+  readonly content?: object | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -136,12 +138,14 @@ function checkKey(apiKey: string | undefined, root: URL): void {
     });
 }
 
-function initOf({ method = 'GET', headers, body, signal }: ServiceRequest, apiKey: string | undefined): RequestInit {
+function initOf(request: ServiceRequest, apiKey: string | undefined): RequestInit {
+  const { method = 'GET', headers, content, body = content && JSON.stringify(content), signal } = request;
   return {
     method,
     headers: {
       Accept: 'application/json',
       ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
+      ...(content && { 'Content-Type': 'application/json' }),
       ...headers,
     },
     redirect: 'manual',

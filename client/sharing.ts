@@ -101,13 +101,7 @@ async function createShare(
   { signal }: RetryOptions,
 ): Promise<Share> {
   try {
-    return await http.json(Share, {
-      method: 'POST',
-      path: 'v1/shares',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify(request),
-      signal,
-    });
+    return await http.json(Share, { method: 'POST', path: 'v1/shares', content: request, signal });
   } catch (error) {
     if (before === 0 || !isSealpinError(error, 'conflict')) throw error;
     // The answer of an earlier attempt was lost.
@@ -175,14 +169,8 @@ export type ShareChanges = {
 /** Changes how often and how long a share opens. */
 export function changeShare(http: ServiceHttp, shareId: string, changes: ShareChanges): Promise<Share> {
   const { opens, signal } = changes;
-  const body: ShareChange = { opens, expiresAt: timeOf(changes.expiresAt) };
-  return http.json(Share, {
-    method: 'PATCH',
-    path: `v1/shares/${encodeURIComponent(shareId)}`,
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-    signal,
-  });
+  const content: ShareChange = { opens, expiresAt: timeOf(changes.expiresAt) };
+  return http.json(Share, { method: 'PATCH', path: `v1/shares/${encodeURIComponent(shareId)}`, content, signal });
 }
 
 function timeOf(time: Date | string | undefined): string | undefined {
