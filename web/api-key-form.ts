@@ -3,7 +3,7 @@
  */
 import { describeSendingFailure } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
-import { announce, byId, setText, show, words } from './states.ts';
+import { announce, byId, onSubmit, setText, show, words } from './states.ts';
 
 /**
  * Purpose of an API key. `text` says why it is asked for; `signIn` gives it to the engine; `go`
@@ -27,10 +27,7 @@ export function askForKey(next: KeyRequest): void {
   const back = byId('sign-in-back', HTMLButtonElement);
   back.hidden = next.back === undefined;
   if (isFirst) {
-    byId('sign-in', HTMLFormElement).addEventListener('submit', (event) => {
-      event.preventDefault();
-      void signIn();
-    });
+    onSubmit('sign-in', signIn);
     back.addEventListener('click', () => request?.back?.());
   }
   show('signing');

@@ -6,7 +6,7 @@ import { startPasswordField } from './password-field.ts';
 import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
 import { badgeText } from './receiving/file-kind.ts';
 import { sendableName, type SendableName } from './sendable-name.ts';
-import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
+import { announce, byId, onSubmit, locale, partsOf, setText, show, words } from './states.ts';
 import { messageFile } from './choosing/text-message.ts';
 
 /** Choices that a service allows unless its operator says otherwise: 30 days, 100 opens. */
@@ -233,10 +233,7 @@ export function startCompose(): void {
     showWays();
     showTerms();
   });
-  byId('compose-form', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
-    submit();
-  });
+  onSubmit('compose-form', submit);
   byId('compose-back', HTMLButtonElement).addEventListener('click', () => purpose?.back?.());
 }
 

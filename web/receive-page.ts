@@ -13,7 +13,7 @@ import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
-import { announce, byId, hideAccountPages, locale, setText, show, translate, words } from './states.ts';
+import { announce, byId, onSubmit, hideAccountPages, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
 const engine = startReceiving();
@@ -199,8 +199,7 @@ function askForKey(): void {
 
 function start(): void {
   translate();
-  byId('find', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
+  onSubmit('find', () => {
     const text = byId('link', HTMLInputElement).value;
     byId('find', HTMLFormElement).reset();
     findText(text);
@@ -211,10 +210,7 @@ function start(): void {
   };
   chooser.addEventListener('change', () => findFile(chooser.files?.[0]));
   startDropZone({ isOpen: () => !byId('home', HTMLElement).hidden, take: ([file]) => findFile(file) });
-  byId('open', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
-    void openLink();
-  });
+  onSubmit('open', openLink);
   startPasswordField('open-error', 'current-password');
   startChosenName('key');
   startOpenedFiles();

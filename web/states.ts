@@ -19,6 +19,14 @@ export function byId<E extends HTMLElement>(id: string, kind: new () => E): E {
   return element;
 }
 
+/** Does what a form is for, in place of the browser. */
+export function onSubmit(id: string, act: () => unknown): void {
+  byId(id, HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    act();
+  });
+}
+
 /** Sets every text with `data-word` below a node. */
 function fillWords(below: ParentNode): void {
   for (const element of below.querySelectorAll<HTMLElement>('[data-word]'))

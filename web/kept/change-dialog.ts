@@ -4,7 +4,7 @@ import { durationText } from '../amounts.ts';
 import { EngineError } from '../engine-client.ts';
 import { describeSendingFailure } from '../failure-words.ts';
 import type { Sending } from '../protocol.ts';
-import { byId, locale, words } from '../states.ts';
+import { byId, onSubmit, locale, words } from '../states.ts';
 import type { KeptLink } from './kept-links.ts';
 
 /** Choices, from now; links end 30 days after they were made unless an operator says otherwise. */
@@ -23,8 +23,7 @@ export function startChanging(): (link: Pick<KeptLink, 'files' | 'opens'>, submi
   expires.append(...lifetimes.map((ms) => new Option(words.inTime(durationText(ms / 1000, locale)), String(ms))));
   let entered: ((terms: Terms) => void) | undefined;
   byId('changing-no', HTMLButtonElement).addEventListener('click', () => dialog.close());
-  byId('changing-form', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
+  onSubmit('changing-form', () => {
     dialog.close();
     const expiresInMs = expires.value === '' ? undefined : Number(expires.value);
     entered?.({ opens: Number(opens.value), expiresInMs });

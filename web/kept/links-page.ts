@@ -4,7 +4,7 @@ import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type Engine } from '../engine-client.ts';
 import type { Sending } from '../protocol.ts';
-import { announce, byId, locale, partsOf, setText, show, translate, words } from '../states.ts';
+import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
 import { changeFailureText, namesText, startChanging } from './change-dialog.ts';
 import {
   forgetEverything,
@@ -205,8 +205,5 @@ translate();
 show('kept');
 byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));
 byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());
-byId('key-form', HTMLFormElement).addEventListener('submit', (event) => {
-  event.preventDefault();
-  enterKey?.();
-});
+onSubmit('key-form', () => enterKey?.());
 void tried(start);

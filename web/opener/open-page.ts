@@ -8,7 +8,7 @@ import { EngineError } from '../engine-client.ts';
 import { describeFailure } from '../failure-words.ts';
 import { startPasswordField } from '../password-field.ts';
 import { TooLargeToSave } from '../save.ts';
-import { announce, byId, locale, partsOf, setText, show, translate, words } from '../states.ts';
+import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
 import { look, type Chosen, type OpenedFile } from './chosen-files.ts';
 import { openerWords } from './words.ts';
 
@@ -177,9 +177,6 @@ for (const id of ['container', 'folder']) {
     void choose([...(input.files ?? [])]).finally(() => (input.value = ''));
   });
 }
-byId('open', HTMLFormElement).addEventListener('submit', (event) => {
-  event.preventDefault();
-  void submit();
-});
+onSubmit('open', submit);
 for (const button of document.querySelectorAll('.start-over')) button.addEventListener('click', () => show('home'));
 show('home');

@@ -1,7 +1,7 @@
 /** The line that says who signed what was opened, by a name that this browser keeps for a key. */
 import type { ParcelSignature } from '../../shared/link/index.ts';
 import { keepSigner, keptSigners, type KeptSigner } from '../kept/kept-links.ts';
-import { announce, byId, setText, words } from '../states.ts';
+import { announce, byId, onSubmit, setText, words } from '../states.ts';
 import { fingerprint } from '../words/signer-words.ts';
 
 /** The signature that is shown; another one may be asked for before its words are there. */
@@ -68,8 +68,7 @@ async function keepName(signed: ParcelSignature): Promise<void> {
 
 /** Starts the form for a name, once. */
 export function startSignature(): void {
-  byId('know-form', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
+  onSubmit('know-form', () => {
     if (shown !== undefined) void keepName(shown);
   });
 }
