@@ -3,7 +3,7 @@ import { dayText, sizeText } from './amounts.ts';
 import { clearCompose, compose, composeAgain, showLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
-import { showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
@@ -18,10 +18,7 @@ async function findInbox(text: string): Promise<void> {
   show('wait');
   try {
     const found = await inboxEngine.call('findInbox', { text, root });
-    if ('host' in found) {
-      const go = { label: words.elsewhereGo(found.host), address: found.address };
-      return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
-    }
+    if ('host' in found) return showProblem(elsewhere(found));
     inbox = found.name;
     showLimits(limitsText(found));
     composeNew();

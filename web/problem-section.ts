@@ -1,7 +1,13 @@
 /** The section of a document that says why nothing can be done, and what to do instead. */
-import { byId, setText, show } from './states.ts';
+import { byId, setText, show, words } from './states.ts';
 
 export type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
+
+/** A link of another service, which its own page takes. */
+export function elsewhere({ host, address }: { host: string; address: string }): Problem {
+  const go = { label: words.elsewhereGo(host), address };
+  return { title: words.elsewhereTitle, text: words.elsewhereText(host), go };
+}
 
 let tryAgain: (() => void) | undefined;
 

@@ -11,7 +11,7 @@ import { showOpened, startOpenedFiles } from './receiving/opened-files.ts';
 import { startChosenName } from './choosing/chosen-name.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
-import { showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
 import { announce, byId, onSubmit, hideAccountPages, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
@@ -64,11 +64,7 @@ function showFound(found: Found): void {
     const go = { label: isInbox ? words.inboxGo : words.sendHome, address: found.address };
     return showProblem({ title: words.inboxTitle, text: isInbox ? words.inboxText : words.invitationText, go });
   }
-  if (found.kind === 'elsewhere') {
-    const { host, address } = found;
-    const go = { label: words.elsewhereGo(host), address };
-    return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(host), go });
-  }
+  if (found.kind === 'elsewhere') return showProblem(elsewhere(found));
   if (found.kind === 'share' && found.state !== 'active' && !isOpenedHere(found))
     return showProblem(
       {

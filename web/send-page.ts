@@ -8,7 +8,7 @@ import { clearCompose, compose, composeAgain, showLimits, startCompose, type Com
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showMadeLinks, startMadeLinks } from './made-links.ts';
-import { showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
 import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
@@ -100,10 +100,7 @@ async function accept(text: string, next: () => void): Promise<void> {
   show('wait');
   try {
     const found = await engine.call('accept', { text, root });
-    if ('host' in found) {
-      const go = { label: words.elsewhereGo(found.host), address: found.address };
-      return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
-    }
+    if ('host' in found) return showProblem(elsewhere(found));
     invitation = { text, view: found };
     showLimits(undefined);
     next();
