@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { packageRoot } from '../cli/local/package-root.ts';
-import { ours } from './figure.ts';
+import { ours, secondsOf } from './figure.ts';
 import { peakMiB } from './process-stats.ts';
 
 /** The command line as shipped. */
@@ -92,11 +92,7 @@ export async function watched(
 
 /** Makes a task that resolves with the seconds that `act` takes. */
 export function timed(act: () => unknown): () => Promise<number> {
-  return async () => {
-    const begun = performance.now();
-    await act();
-    return (performance.now() - begun) / 1000;
-  };
+  return () => secondsOf(act);
 }
 
 /** Checks that a program is installed: a call of it with these arguments succeeds. */

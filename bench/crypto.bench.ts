@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Worker } from 'node:worker_threads';
-import { interleave, type Bench, type Figure, type Sample, figureOf, peer, MiB } from './figure.ts';
+import { interleave, secondsOf, type Bench, type Figure, type Sample, figureOf, peer, MiB } from './figure.ts';
 import { bundle } from '../cli/local/code/bundle.ts';
 import { nodeProvider } from '../cli/keys/node-provider.ts';
 import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
@@ -27,11 +27,8 @@ export const bench: Bench = {
 };
 
 /** A task that resolves with the MiB per second of some work. */
-const speed = (mebibytes: number, work: () => unknown) => async (): Promise<number> => {
-  const begun = performance.now();
-  await work();
-  return mebibytes / ((performance.now() - begun) / 1000);
-};
+const speed = (mebibytes: number, work: () => unknown) => async (): Promise<number> =>
+  mebibytes / (await secondsOf(work));
 
 const figure = (name: string, ours: Sample, peerName: string, theirs: Sample, target?: Figure['target']): Figure =>
   figureOf(name, 'MiB/s', ours, { peer: peer(peerName, theirs), target });
@@ -108,18 +105,15 @@ async function* passwords(): AsyncGenerator<Figure> {
       last = performance.now();
     };
     const timer = setInterval(measure, 5);
-    const begun = performance.now();
-    try {
-      await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), sealpinV1, nodeProvider);
-    } finally {
-      clearInterval(timer);
-    }
-    const took = performance.now() - begun;
+    const recipient = passwordRecipient('correct horse battery staple', kdf);
+    const seconds = await secondsOf(() => recipient.wrap(new Uint8Array(32), sealpinV1, nodeProvider)).finally(() =>
+      clearInterval(timer),
+    );
     yield {
       figure: `longest block while a password is derived: ${name}`,
       unit: 'ms',
       value: longest,
-      peer: { name: 'the derivation', value: took },
+      peer: { name: 'the derivation', value: 1000 * seconds },
       target: { value: { atMost: 100 } },
     };
   }

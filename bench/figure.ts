@@ -72,6 +72,13 @@ export function peer(name: string, { median, spread }: Sample): NonNullable<Figu
   return { name, value: median, spread };
 }
 
+/** The seconds that some work takes. */
+export async function secondsOf(work: () => unknown): Promise<number> {
+  const begun = performance.now();
+  await work();
+  return (performance.now() - begun) / 1000;
+}
+
 /** Does some work so many times, in `lanes` at once. */
 export async function inLanes(count: number, lanes: number, work: () => Promise<unknown>): Promise<void> {
   let left = count;

@@ -6,7 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { interleave, peer, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
+import { interleave, peer, secondsOf, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
 import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
@@ -27,9 +27,7 @@ export const bench: Bench = {
 };
 
 async function mebibytesPerSecond(mebibytes: number, work: () => Promise<unknown>): Promise<number> {
-  const begun = performance.now();
-  await work();
-  return mebibytes / ((performance.now() - begun) / 1000);
+  return mebibytes / (await secondsOf(work));
 }
 
 async function* inNode(): AsyncGenerator<Figure> {

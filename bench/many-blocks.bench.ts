@@ -3,7 +3,7 @@
  * their removal, and a start.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { inLanes, summarize, type Bench, type Figure, type Bound } from './figure.ts';
+import { inLanes, secondsOf, summarize, type Bench, type Figure, type Bound } from './figure.ts';
 import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { carHeader, carSection, cidOf } from '../shared/ipfs/index.ts';
@@ -36,29 +36,23 @@ type Measured = { added: number; removedMs: number; startSeconds: number };
 
 async function measured(node: MeasuredNode): Promise<Measured> {
   try {
-    let at = await node.start();
-    const begun = performance.now();
+    const at = await node.start();
     const cids: string[] = [];
-    await inLanes(fileCount, 8, async () => {
-      const { Hash } = JSON.parse(await post(at, 'add?cid-version=1&raw-leaves=true', randomBytes(4096))) as {
-        Hash: string;
-      };
-      cids.push(Hash);
-    });
-    const added = fileCount / ((performance.now() - begun) / 1000);
+    const adding = () =>
+      inLanes(fileCount, 8, async () => {
+        const { Hash } = JSON.parse(await post(at, 'add?cid-version=1&raw-leaves=true', randomBytes(4096))) as {
+          Hash: string;
+        };
+        cids.push(Hash);
+      });
+    const added = fileCount / (await secondsOf(adding));
     const removals: number[] = [];
-    for (const cid of cids.slice(0, 50)) {
-      const start = performance.now();
-      await post(at, `pin/rm?arg=${cid}`);
-      removals.push(performance.now() - start);
-    }
+    for (const cid of cids.slice(0, 50)) removals.push(1000 * (await secondsOf(() => post(at, `pin/rm?arg=${cid}`))));
     for (let done = 0; done < blocks; done += 10_000)
       await post(at, 'dag/import?pin-roots=false&stats=true', carOfSmallBlocks(10_000));
     await node.stop();
-    const start = performance.now();
-    at = await node.start();
-    await post(at, 'version');
-    return { added, removedMs: summarize(removals).median, startSeconds: (performance.now() - start) / 1000 };
+    const startSeconds = await secondsOf(async () => post(await node.start(), 'version'));
+    return { added, removedMs: summarize(removals).median, startSeconds };
   } finally {
     await node.remove();
   }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
-import { interleave, peer, type Bench, type Figure, figureOf, MiB } from './figure.ts';
+import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode, kuboNode } from './node-fixture.ts';
 import { sendAndRead } from './worker-fixture.ts';
 import { hasVersitygw, startVersitygw } from '../testkit/object-stores/versitygw.ts';
@@ -84,15 +84,12 @@ const names = { embedded: 'embedded node', r2: 'R2 in Miniflare', kubo: 'Kubo', 
 async function speeds({ url }: Service, headers: Record<string, string>): Promise<{ stored: number; read: number }> {
   // Another byte in each leaf.
   for (let at = 0; at < body.length; at += MiB) randomBytes(8).copy(body, at);
-  const timed = async <T>(work: () => Promise<T>): Promise<[rate: number, result: T]> => {
-    const begun = performance.now();
-    const result = await work();
-    return [body.length / MiB / ((performance.now() - begun) / 1000), result];
-  };
+  const rate = async (work: () => Promise<unknown>): Promise<number> => body.length / MiB / (await secondsOf(work));
   const type = { ...headers, 'Content-Type': 'image/png' };
-  const [stored, answer] = await timed(() => sendAndRead(url, 'POST', '/v1/storage/plain', type, body));
+  let answer = '';
+  const stored = await rate(async () => (answer = await sendAndRead(url, 'POST', '/v1/storage/plain', type, body)));
   const path = `/v1/storage/${(JSON.parse(answer) as { fileId: string }).fileId}`;
-  const [read] = await timed(() => drained(new URL(`${path}/content`, url), headers));
+  const read = await rate(() => drained(new URL(`${path}/content`, url), headers));
   await sendAndRead(url, 'DELETE', path, headers);
   return { stored, read };
 }

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { interleave, peer, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
+import { interleave, peer, secondsOf, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode } from './node-fixture.ts';
 import { kuboProgram, startKubo } from '../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
@@ -39,9 +39,8 @@ async function* resumed(): AsyncGenerator<Figure> {
     const headers = { Authorization: `Bearer ${apiKey}` };
     for (const mode of ['plain', 'encrypted']) {
       const timed = (store: (headers: Record<string, string>, mode: string) => Promise<string>) => async () => {
-        const begun = performance.now();
-        const fileId = await store(headers, mode);
-        const seconds = (performance.now() - begun) / 1000;
+        let fileId = '';
+        const seconds = await secondsOf(async () => (fileId = await store(headers, mode)));
         await exchangeWith(service, 'DELETE', `/v1/storage/${fileId}`, headers);
         return uploadBytes / MiB / seconds;
       };
@@ -126,9 +125,8 @@ async function* besideSlow(): AsyncGenerator<Figure> {
       // Until a part is open at Kubo.
       await new Promise((resolve) => setTimeout(resolve, 1500));
       const collected = collect();
-      const begun = performance.now();
-      await fetch(`${service.url}/v1/storage/plain`, { method: 'POST', headers, body: `a${round}b` });
-      times.push(performance.now() - begun);
+      const few = { method: 'POST', headers, body: `a${round}b` };
+      times.push(1000 * (await secondsOf(() => fetch(`${service.url}/v1/storage/plain`, few))));
       await collected;
       slow.end();
     }

@@ -1,6 +1,6 @@
 /** Uploads in one request, in workerd: what they cost in CPU. */
 import { randomBytes } from 'node:crypto';
-import { interleave, peer, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
+import { interleave, peer, secondsOf, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { sendAndRead, startSink } from './worker-fixture.ts';
@@ -43,10 +43,9 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
       const leastCpus: number[] = [];
       const bare = (path: string, cpus?: number[]) => async (): Promise<number> => {
         const cpu = cpuMs(pass.pid);
-        const begun = performance.now();
-        await sendAndRead(pass.url, 'POST', path, {}, raw);
+        const seconds = await secondsOf(() => sendAndRead(pass.url, 'POST', path, {}, raw));
         cpus?.push(((cpuMs(pass.pid) - cpu) * MiB) / raw.length);
-        return raw.length / MiB / ((performance.now() - begun) / 1000);
+        return raw.length / MiB / seconds;
       };
       const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') }, 3);
       const least = peer('read, hash, send and no more', summarize(leastCpus.slice(1)));
@@ -78,12 +77,12 @@ async function stored(
     'Content-Disposition': 'attachment; filename=x',
   };
   const cpu = cpuMs(service.pid);
-  const begun = performance.now();
-  const file = JSON.parse(await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, headers, body)) as {
-    fileId: string;
-  };
-  const seconds = (performance.now() - begun) / 1000;
+  let answer = '';
+  const seconds = await secondsOf(async () => {
+    answer = await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, headers, body);
+  });
   const used = cpuMs(service.pid) - cpu;
-  await sendAndRead(service.url, 'DELETE', `/v1/storage/${file.fileId}`, { Authorization: `Bearer ${apiKey}` });
+  const { fileId } = JSON.parse(answer) as { fileId: string };
+  await sendAndRead(service.url, 'DELETE', `/v1/storage/${fileId}`, { Authorization: `Bearer ${apiKey}` });
   return { cpuMs: used, seconds, mebibytes: bytes / MiB };
 }

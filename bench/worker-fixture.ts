@@ -5,7 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
-import { summarize } from './figure.ts';
+import { secondsOf, summarize } from './figure.ts';
 import type { Service } from '../testkit/service.ts';
 
 const agent = new Agent({ keepAlive: true });
@@ -76,11 +76,7 @@ export async function filledAccount(
 /** The median time of a request, in ms. */
 async function latency(ask: () => Promise<unknown>): Promise<number> {
   const times: number[] = [];
-  for (let index = 0; index < 40; index += 1) {
-    const begun = performance.now();
-    await ask();
-    times.push(performance.now() - begun);
-  }
+  for (let index = 0; index < 40; index += 1) times.push(1000 * (await secondsOf(ask)));
   return summarize(times).median;
 }
 
