@@ -93,6 +93,11 @@ export class Storage {
     return tables;
   }
 
+  /** The rows of a table, for those who check; none where it has no such table. */
+  rows(table: string, { columns = '*', where = '1' } = {}): Record<string, SQLOutputValue>[] {
+    return this.tables().includes(table) ? this.read(`SELECT ${columns} FROM "${table}" WHERE ${where}`) : [];
+  }
+
   /** Makes what was written last. */
   commit(): void {
     if (this.#isOpen) this.#database.exec('COMMIT');

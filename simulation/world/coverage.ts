@@ -43,13 +43,9 @@ export class Coverage {
     for (const { class: of, table, row } of stated) {
       if (!name.startsWith(`${of} `)) continue;
       const key = `${name} ${table}`;
-      const rows = storage.tables().includes(table)
-        ? storage
-            .read(`SELECT ${row} AS row, state FROM "${table}"`)
-            .map((each) => [String(each['row']), String(each['state'])] as const)
-        : [];
+      const rows = storage.rows(table, { columns: `${row} AS row, state` });
       const before = this.#states.get(key) ?? new Map<string, string>();
-      const now = new Map(rows);
+      const now = new Map(rows.map((each) => [String(each['row']), String(each['state'])]));
       for (const id of new Set([...before.keys(), ...now.keys()])) {
         const [from, to] = [before.get(id) ?? 'none', now.get(id) ?? 'none'];
         if (from !== to) this.#add(`move ${table}: ${from} → ${to}`);

@@ -390,6 +390,6 @@ function isBeginning(bytes: Uint8Array, of: Uint8Array, isWhole: boolean): boole
   return Buffer.compare(bytes, of.subarray(0, bytes.length)) === 0;
 }
 
-function fail(what: string): never {
+export function fail(what: string): never {
   throw new Violation(what);
 }

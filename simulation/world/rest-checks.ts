@@ -4,10 +4,10 @@
  */
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
-import type { SimulatedObject } from '../platform/simulated-object.ts';
+import type { Storage } from '../platform/storage.ts';
 import type { ActingWorld } from './actor.ts';
 import { ask, jsonOf, readCid } from './asking.ts';
-import { mustBeGone, Violation, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
+import { fail, mustBeGone, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
 
 type Listed = ListedFile & { pins: { service: string; status: string }[] };
 
@@ -52,10 +52,7 @@ export function checkEmpty({ service }: ActingWorld): void {
       'share',
       'api_key',
     ];
-    for (const table of tables.filter((each) => storage.tables().includes(each))) {
-      const rows = storage.read(`SELECT * FROM "${table}"`);
-      if (rows.length > 0) fail(`${name} still has a row of ${table}: ${JSON.stringify(rows[0])}`);
-    }
+    for (const table of tables) checkNone(name, storage, table);
   }
   const [left] = service.kv.names();
   if (left !== undefined) fail(`KV still has ${left}`);
@@ -64,12 +61,8 @@ export function checkEmpty({ service }: ActingWorld): void {
 async function listOf({ service }: ActingWorld, apiKey: string): Promise<Listed[]> {
   const files: Listed[] = [];
   for (let cursor = ''; ;) {
-    const told = await ask(service, {
-      method: 'GET',
-      path: `/v1/storage?limit=100${cursor}`,
-      apiKey,
-      isRepeatable: true,
-    });
+    const path = `/v1/storage?limit=100${cursor}`;
+    const told = await ask(service, { method: 'GET', path, apiKey, isRepeatable: true });
     if (told.status !== 200) return fail(`the list says ${told.status} ${told.code ?? ''}`);
     const page = jsonOf<{ files: Listed[]; cursor?: string }>(told.answer);
     files.push(...page.files);
@@ -142,11 +135,8 @@ function checkBackends({ service }: ActingWorld, live: readonly ModelFile[]): vo
   for (const [id, kubo] of service.kubos)
     for (const pin of kubo.pins.keys()) if (!isNeeded(kubo.rootOf(pin))) fail(`${id} pins ${pin}, which nobody needs`);
   for (const [id, bucket] of service.buckets) {
-    const named = new Set(
-      [...service.pins.objects.values()].flatMap(({ storage }) =>
-        storage.tables().includes('pin') ? storage.read('SELECT object FROM pin').map(({ object }) => object) : [],
-      ),
-    );
+    const pins = [...service.pins.objects.values()].flatMap(({ storage }) => storage.rows('pin'));
+    const named = new Set(pins.map(({ object }) => object));
     for (const key of bucket.keys) {
       const [, cid] = /cid\/(\w+)$/.exec(key) ?? [];
       const [, data] = /data\/(\w+)\//.exec(key) ?? [];
@@ -158,15 +148,10 @@ function checkBackends({ service }: ActingWorld, live: readonly ModelFile[]): vo
 
 /** Checks that somebody can revoke each record that opens. */
 function checkRecords({ service }: ActingWorld): void {
-  const rowsOf = (storage: SimulatedObject['storage'], query: string): ReturnType<typeof storage.read> =>
-    storage.tables().includes('share') ? storage.read(query) : [];
-  const listed = new Set(
-    [...service.accounts.objects.values()].flatMap(({ storage }) =>
-      rowsOf(storage, 'SELECT id FROM share').map(({ id }) => String(id)),
-    ),
-  );
+  const shares = [...service.accounts.objects.values()].flatMap(({ storage }) => storage.rows('share'));
+  const listed = new Set(shares.map(({ id }) => String(id)));
   for (const [id, { storage }] of service.shares.objects)
-    for (const { state } of rowsOf(storage, 'SELECT state FROM share'))
+    for (const { state } of storage.rows('share'))
       if (state === 'active' && !listed.has(id)) fail(`the share ${id} opens, and is one that nobody lists`);
 }
 
@@ -186,28 +171,23 @@ const passing: Record<string, string> = {
 async function checkWork({ service }: ActingWorld, live: readonly ModelFile[]): Promise<void> {
   const { now } = service.scheduler;
   for (const { name, storage } of service.objects) {
-    const tables = storage.tables();
-    for (const [table, condition] of Object.entries(passing)) {
-      if (!tables.includes(table)) continue;
-      const [row] = storage.read(`SELECT * FROM "${table}" WHERE ${condition}`);
-      if (row !== undefined) fail(`${name} still has a row of ${table}: ${JSON.stringify(row)}`);
-    }
+    for (const [table, where] of Object.entries(passing)) checkNone(name, storage, table, where);
     const alarm = storage.committedAlarm;
     if (alarm !== null && alarm < now - hourMs) fail(`the alarm of ${name} is late`);
-    const dues = ['pin', 'object'].filter((each) => tables.includes(each));
-    for (const table of dues) {
-      const [row] = storage.read(`SELECT min(due) AS due FROM "${table}"`);
+    for (const table of ['pin', 'object']) {
+      const [row] = storage.rows(table, { columns: 'min(due) AS due' });
       const due = row?.['due'];
       if (typeof due === 'number' && (alarm === null || alarm > due + hourMs)) fail(`nothing wakes ${name} in time`);
     }
   }
   for (const { cid, step } of live) {
     const storage = service.pins.objects.get(await shardName(cid ?? ''))?.storage;
-    const rows = storage?.tables().includes('reference') === true ? storage.read('SELECT cid FROM reference') : [];
-    if (!rows.some((row) => row['cid'] === cid)) fail(`nothing refers to the file of step ${step}`);
+    if (storage?.rows('reference').some((row) => row['cid'] === cid) !== true)
+      fail(`nothing refers to the file of step ${step}`);
   }
 }
 
-function fail(what: string): never {
-  throw new Violation(what);
+function checkNone(name: string, storage: Storage, table: string, where?: string): void {
+  const [row] = storage.rows(table, { where });
+  if (row !== undefined) fail(`${name} still has a row of ${table}: ${JSON.stringify(row)}`);
 }

@@ -132,8 +132,7 @@ export class SimulatedService {
   /** The rows of a CID, at all backends. */
   async pinRows(cid: string) {
     const storage = this.pins.objects.get(await shardName(cid))?.storage;
-    const rows = storage?.tables().includes('pin') === true ? storage.read('SELECT * FROM pin') : [];
-    return rows.filter((row) => row['cid'] === cid);
+    return storage?.rows('pin').filter((row) => row['cid'] === cid) ?? [];
   }
 
   #backend(kind: Topology['kinds'][number], id: string): object {
@@ -161,8 +160,8 @@ export class SimulatedService {
     const id = /data\/([0-9a-f]{32})\//.exec(key)?.[1];
     if (id === undefined) return;
     const storage = this.pins.objects.get(id.slice(0, 2))?.storage;
-    const rows = storage?.tables().includes('object') === true ? storage.read('SELECT * FROM object') : [];
-    if (!rows.some((row) => row['id'] === id)) this.#violated(`${backend} is sent ${key}, and no row says so`);
+    if (storage?.rows('object').some((row) => row['id'] === id) !== true)
+      this.#violated(`${backend} is sent ${key}, and no row says so`);
   }
 
   #fateOf(owner: Owner): CallFate {
