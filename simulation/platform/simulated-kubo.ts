@@ -1,5 +1,6 @@
 /** A Kubo behind its RPC, as the adapter uses it, over blocks in memory. */
 import { EventEmitter } from 'node:events';
+import { streamOf } from '../../shared/crypto/bytes.ts';
 import { carOf, carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid } from '../../shared/ipfs/index.ts';
 import { sha256, type BlockSource } from '../../shared/ipfs/index.ts';
 import { bytesOf, sentWithin, type Behaviour } from './behaviour.ts';
@@ -74,9 +75,7 @@ export class SimulatedKubo {
   /** Tells whether it has every block of a CID, as it was. */
   async holdsWell(cid: string): Promise<boolean> {
     if (!(await this.holds(cid))) return false;
-    const kept = new Set<string>();
-    this.#walk(cid, kept);
-    for (const each of kept) {
+    for (const each of this.#below([cid])) {
       const { codec, text } = parseCid(each);
       if (cidOf(codec, await sha256(this.blocks.get(each) ?? new Uint8Array())).text !== text) return false;
     }
@@ -91,9 +90,7 @@ export class SimulatedKubo {
 
   /** Changes a byte of a leaf below a CID. */
   damage(cid: string): void {
-    const kept = new Set<string>();
-    this.#walk(cid, kept);
-    const leaf = [...kept].findLast((each) => parseCid(each).codec === 'raw');
+    const leaf = [...this.#below([cid])].findLast((each) => parseCid(each).codec === 'raw');
     const bytes = this.blocks.get(leaf ?? '')?.slice();
     if (leaf === undefined || bytes === undefined || bytes.length === 0) return;
     bytes[0] = (bytes[0] ?? 0) ^ 1;
@@ -103,8 +100,7 @@ export class SimulatedKubo {
 
   /** Removes what no pin keeps. */
   collect(): void {
-    const kept = new Set<string>();
-    for (const root of this.pins.keys()) this.#walk(root, kept);
+    const kept = this.#below(this.pins.keys());
     for (const cid of this.blocks.keys()) if (!kept.has(cid)) this.blocks.delete(cid);
   }
 
@@ -181,7 +177,7 @@ export class SimulatedKubo {
     const text = Buffer.from(multipart);
     const start = text.indexOf('\r\n\r\n') + 4;
     const end = text.lastIndexOf('\r\n--');
-    const car = carReader(whole(multipart.slice(start, end)));
+    const car = carReader(streamOf(multipart.slice(start, end)));
     await car.header();
     let count = 0;
     for (let next = await car.next(); next !== undefined; next = await car.next()) {
@@ -220,32 +216,26 @@ export class SimulatedKubo {
    */
   #unpin(cid: string): Answer {
     if (!this.pins.delete(cid)) return { message: 'not pinned or pinned indirectly' };
-    const kept = new Set<string>();
-    for (const root of this.#damaged.size > 0 ? this.pins.keys() : []) this.#walk(root, kept);
+    const kept = this.#below(this.#damaged.size > 0 ? this.pins.keys() : []);
     for (const each of this.#damaged) if (!kept.has(each)) this.blocks.delete(each);
     return { json: { Pins: [cid] } };
   }
 
   #missingBelow(cid: string): string | undefined {
-    const kept = new Set<string>();
-    this.#walk(cid, kept);
-    return [...kept].find((each) => !this.blocks.has(each));
+    return [...this.#below([cid])].find((each) => !this.blocks.has(each));
   }
 
-  #walk(cid: string, kept: Set<string>): void {
-    if (kept.has(cid)) return;
-    kept.add(cid);
-    const block = this.blocks.get(cid);
-    if (block === undefined || parseCid(cid).codec === 'raw') return;
-    for (const link of linksOf(block)) this.#walk(link.text, kept);
+  /** The CIDs of roots, and of what is below them. */
+  #below(roots: Iterable<string>): Set<string> {
+    const found = new Set<string>();
+    const walk = (cid: string): void => {
+      if (found.has(cid)) return;
+      found.add(cid);
+      const block = this.blocks.get(cid);
+      if (block === undefined || parseCid(cid).codec === 'raw') return;
+      for (const link of linksOf(block)) walk(link.text);
+    };
+    for (const root of roots) walk(root);
+    return found;
   }
-}
-
-function whole(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    start(controller) {
-      controller.enqueue(bytes);
-      controller.close();
-    },
-  });
 }

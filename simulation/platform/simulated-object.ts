@@ -115,11 +115,7 @@ export class SimulatedObject {
   }
 
   #awake(): Instance {
-    this.#instance ??= this.#wake();
-    return this.#instance;
-  }
-
-  #wake(): Instance {
+    if (this.#instance !== undefined) return this.#instance;
     const { scheduler, environment } = this.#o;
     const owner = newOwner(this.name, (output) => this.#output(output));
     let opened = Promise.resolve();
@@ -134,7 +130,8 @@ export class SimulatedObject {
       },
     };
     const object: Instance['object'] = scheduler.as(owner, () => new this.#made(ctx, environment()));
-    return { owner, object, opened };
+    this.#instance = { owner, object, opened };
+    return this.#instance;
   }
 
   async #keepAwake(owner: Owner, work: Promise<unknown>): Promise<void> {
