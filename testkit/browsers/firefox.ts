@@ -6,27 +6,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addressIn, connectBrowser, type BrowserWire } from './browser-wire.ts';
 import { endWithProcess } from '../end-with-process.ts';
+import type { RunningBrowser, Tab } from './running-browser.ts';
 import { installed } from '../programs/programs.ts';
 
 /** A download that has ended. `path`: of its file, where Firefox calls it complete. */
 type EndedDownload = { name: string; path?: string };
 
 /** A running Firefox. What it did counts for the tab that was opened last. */
-export type Firefox = {
-  /** Of the process whose children show the pages. */
-  pid: number;
+export interface Firefox extends RunningBrowser {
   /** Directory of its downloads. */
   downloads: string;
-  /**
-   * Opens a tab with a storage of its own.
-   * @param o.before a function, as text, that runs in each document before its scripts
-   */
   open(address: string, o?: { before?: string }): Promise<FirefoxPage>;
-  close(): Promise<void>;
-};
+}
 
-/** A tab. */
-export type FirefoxPage = {
+/** A tab. What is evaluated there counts as an act of the user. */
+export interface FirefoxPage extends Tab {
   /**
    * Method, address, headers and body of each request; none unless Firefox was started to keep
    * them.
@@ -35,17 +29,11 @@ export type FirefoxPage = {
   /** Lines of the console, and uncaught errors. */
   complaints: string[];
   goto(address: string): Promise<void>;
-  reload(): Promise<void>;
-  /** The value of an expression; a promise is waited for. It counts as an act of the user. */
-  evaluate<T>(expression: string): Promise<T>;
-  /** Hands files to an input. @param paths absolute */
-  setFiles(selector: string, paths: readonly string[]): Promise<void>;
   /** The next download that ends. */
   downloaded(): Promise<EndedDownload>;
   /** Closes the tab, as its user does; `close` also forgets what it stored. */
   leave(): Promise<void>;
-  close(): Promise<void>;
-};
+}
 
 /** Besides what Firefox switches off by itself when it is driven. */
 const preferences: Record<string, boolean> = {

@@ -6,30 +6,22 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
 import { freePort } from '../loopback-server.ts';
+import type { RunningBrowser, Tab } from './running-browser.ts';
 import { installed } from '../programs/programs.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 
 /** A running WebKitGTK, which has one window. */
-export type WebKit = {
-  /** Of the driver, which starts the browser. */
-  pid: number;
+export interface WebKit extends RunningBrowser {
   /** Directory of its downloads. */
   downloads: string;
   open(address: string): Promise<WebKitPage>;
-  close(): Promise<void>;
-};
+}
 
-/** The window. */
-type WebKitPage = {
-  reload(): Promise<void>;
-  /** The value of an expression; a promise is waited for. */
-  evaluate<T>(expression: string): Promise<T>;
-  setFiles(selector: string, paths: readonly string[]): Promise<void>;
+/** The window. What a page stored is gone when the browser ends, and not when it is closed. */
+interface WebKitPage extends Tab {
   /** Clicks at what a selector finds first, as a mouse does. */
   click(selector: string): Promise<void>;
-  /** Leaves the page; what it stored is gone when the browser ends. */
-  close(): Promise<void>;
-};
+}
 
 /** Timeout of an expression, in ms. */
 const scriptMs = 120_000;
