@@ -7,17 +7,18 @@ import { bareEnv } from './run-cache.ts';
 /** What a script ends with where the kernel refuses what it needs. */
 export const refusedStatus = 77;
 
+/** `what` the script needs, to say so; `env` besides that of `bareEnv` and NODE. */
+export type NamespaceOptions = { what: string; script: string; env: Record<string, string>; cwd?: string };
+
 /**
  * Runs a shell script. Where the kernel does not let us make namespaces, it skips the test, and
  * says so in one line: nothing that could be installed would help.
  * @param flags of unshare
- * @param o.what the script needs, for that line
- * @param o.env besides that of `bareEnv` and NODE
  */
 export async function inNamespaces(
   context: TestContext,
   flags: readonly string[],
-  o: { what: string; script: string; env: Record<string, string>; cwd?: string },
+  o: NamespaceOptions,
 ): Promise<{ status: number | null; stdout: string; stderr: string }> {
   const asRoot = process.getuid?.() === 0 ? [] : ['--map-root-user'];
   const child = spawn('unshare', [...flags, ...asRoot, 'sh', '-c', o.script], {
