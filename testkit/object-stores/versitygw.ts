@@ -1,15 +1,12 @@
 /** A real versitygw on loopback: an S3 API over a folder, built by `.ci/versitygw`. */
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onFreePort } from '../../cli/local/port.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { endWithProcess } from '../end-with-process.ts';
 import { isOpen } from '../loopback-server.ts';
-import { pathOf } from '../programs/programs.ts';
+import { pathOf, startProgram } from '../programs/programs.ts';
 import { done, sendS3, type Bucket } from './s3-requests.ts';
 
 /** The note of tests that are skipped without versitygw. */
@@ -60,7 +57,12 @@ export async function startVersitygw(
     const args = ['--quiet', '--keep-alive', '--region', own.region, '--port', `127.0.0.1:${port}`];
     const kept = o.keeps !== undefined ? ['--versioning-dir', versions] : [];
     const all = [...args, ...(isReadOnly ? ['--readonly'] : []), 'posix', ...kept, root];
-    return await startGateway(program, all, { port, ...own });
+    const env = { ROOT_ACCESS_KEY_ID: own.keyId, ROOT_SECRET_ACCESS_KEY: own.secret };
+    const gateway = await startProgram(program, all, { env, ready: () => isOpen(port) }).catch((error: Error) => {
+      if (!error.message.includes('address already in use')) throw error;
+      throw new SealpinError('port_in_use', `port ${port} is in use by another program`);
+    });
+    return { port, kill: () => gateway.stop('SIGKILL') };
   };
   let running = await onFreePort(0, start);
   const url = `http://127.0.0.1:${running.port}`;
@@ -88,34 +90,6 @@ export async function startVersitygw(
       // It would wait 10 s for connections that are kept alive.
       await running.kill();
       await rm(dir, { recursive: true, force: true });
-    },
-  };
-}
-
-async function startGateway(
-  program: string,
-  args: readonly string[],
-  { port, keyId, secret }: { port: number; keyId: string; secret: string },
-): Promise<{ port: number; kill(): Promise<void> }> {
-  const gateway = spawn(program, args, {
-    env: { ROOT_ACCESS_KEY_ID: keyId, ROOT_SECRET_ACCESS_KEY: secret },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  endWithProcess(gateway);
-  const ended = once(gateway, 'exit');
-  let output = '';
-  for (const stream of [gateway.stdout, gateway.stderr])
-    stream.on('data', (chunk: Buffer) => (output = `${output}${chunk.toString()}`.slice(-4_096)));
-  while (gateway.exitCode === null && !(await isOpen(port))) await new Promise((resolve) => setTimeout(resolve, 10));
-  if (gateway.exitCode !== null)
-    throw output.includes('address already in use')
-      ? new SealpinError('port_in_use', `port ${port} is in use by another program`)
-      : new Error(`versitygw ended: ${output}`);
-  return {
-    port,
-    async kill() {
-      gateway.kill('SIGKILL');
-      await ended;
     },
   };
 }

@@ -185,7 +185,8 @@ function environment(dir: string): Record<string, string> {
 async function startPeer(program: string, { dir, service, kubo }: PeerFiles): Promise<RealPeer> {
   const addressOf = ({ http_listen_multiaddress: address }: { http_listen_multiaddress: string }) =>
     `http://127.0.0.1:${address.split('/').at(-1)}`;
-  const start = () => startProgram(program, ['daemon'], { env: environment(dir), ready: /IPFS Cluster is READY/ });
+  const ready = (output: string) => output.includes('IPFS Cluster is READY');
+  const start = () => startProgram(program, ['daemon'], { env: environment(dir), ready });
   let daemon = await start();
   return {
     url: addressOf(service.api.restapi),

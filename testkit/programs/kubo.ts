@@ -94,7 +94,7 @@ export async function startKubo(
     await execute('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token, ...o.setUpEnv } });
   }
   const args = ['daemon', ...(o.online ? [] : ['--offline'])];
-  const startDaemon = () => startProgram(program, args, { env, ready: /Daemon is ready/ });
+  const startDaemon = () => startProgram(program, args, { env, ready: (said) => said.includes('Daemon is ready') });
   let daemon = await startDaemon();
   const kubo: RealKubo = {
     url: await addressIn(join(dir, 'api')),

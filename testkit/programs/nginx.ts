@@ -1,11 +1,8 @@
 /** A real nginx on loopback, with the configuration of docs/kubo. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { endWithProcess } from '../end-with-process.ts';
-import { pathOf } from './programs.ts';
+import { pathOf, startProgram } from './programs.ts';
 import { freePort, isOpen } from '../loopback-server.ts';
 
 const docsFolder = join(import.meta.dirname, '../../docs');
@@ -37,22 +34,12 @@ export async function startNginx(
     text = text.replace(pattern, replacement);
   }
   await writeFile(join(dir, 'nginx.conf'), text);
-  const nginx = spawn(pathOf('nginx') ?? 'nginx', ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  endWithProcess(nginx);
-  let output = '';
-  nginx.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const ended = once(nginx, 'exit');
-  while (!(await isOpen(Number(port)))) {
-    if (nginx.exitCode !== null) throw new Error(`nginx ended: ${output}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  const args = ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'];
+  const nginx = await startProgram(pathOf('nginx') ?? 'nginx', args, { ready: () => isOpen(Number(port)) });
   return {
     url: `http://127.0.0.1:${port}`,
     async close() {
-      nginx.kill('SIGTERM');
-      await ended;
+      await nginx.stop();
       await rm(dir, { recursive: true, force: true });
     },
   };

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'vitest';
 import { endWithProcess } from '../end-with-process.ts';
 
@@ -19,38 +20,34 @@ function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
-/** A program that runs. `ready`: what it printed when it was. */
-export type RunningProgram = { readonly ready: RegExpExecArray; stop(signal?: NodeJS.Signals): Promise<void> };
+/** Pause between two looks whether a program is ready, in ms. */
+const lookMs = 10;
 
 /**
- * Starts a program, and waits until it prints that it is ready. It ends with this process, if
- * nothing ends it before.
+ * Starts a program, and waits until it is ready. It ends with this process, if nothing ends it
+ * before.
+ * @param o.ready what tells by its output, or in another way; what it found is given
  */
-export async function startProgram(
+export async function startProgram<T>(
   program: string,
   args: readonly string[],
-  o: { ready: RegExp; env?: Record<string, string> },
-): Promise<RunningProgram> {
+  o: { ready(output: string): T | Promise<T>; env?: Record<string, string> },
+): Promise<{ ready: NonNullable<T>; stop(signal?: NodeJS.Signals): Promise<void> }> {
   const child = spawn(program, args, { env: o.env ?? process.env, stdio: ['ignore', 'pipe', 'pipe'] });
   endWithProcess(child);
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   let output = '';
-  const ready = await new Promise<RegExpExecArray>((resolve, reject) => {
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk: Buffer) => {
-        output += chunk.toString();
-        const found = o.ready.exec(output);
-        if (found !== null) resolve(found);
-      });
-    child.once('exit', () => reject(new Error(`${program} ended: ${output}`)));
-  });
-  return {
-    ready,
-    async stop(signal = 'SIGTERM') {
-      child.kill(signal);
-      await ended;
-    },
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {
+    child.kill(signal);
+    await ended;
   };
+  for (;;) {
+    const ready = await o.ready(output);
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${program} ended: ${output}`);
+    if (ready) return { ready, stop };
+    await sleep(lookMs);
+  }
 }
 
 /** The directory in which the scripts in `.ci/` build and install programs. */

@@ -37,7 +37,9 @@ export async function spawnTusd(
   // every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
-  const { ready, stop } = await startProgram(pathOf('tusd') ?? 'tusd', all, { ready: /upload files to: (\S+)/ });
+  const { ready, stop } = await startProgram(pathOf('tusd') ?? 'tusd', all, {
+    ready: (output) => /upload files to: (\S+)/.exec(output),
+  });
   return { endpoint: ready[1] ?? '', close: () => stop() };
 }
 
