@@ -40,7 +40,7 @@ async function prepare(): Promise<() => Promise<void>> {
   const pair = await generateKeyPair(nodeProvider);
   const contestant = name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : ours(name, pair);
   if (direction === 'encrypt') return async () => readToEnd(await contestant.encrypt(source(totalMebibytes)));
-  const container = await collect(await contestant.encrypt(source(heldMebibytes)));
+  const container = await Array.fromAsync(await contestant.encrypt(source(heldMebibytes)));
   return () => repeated(() => contestant.decrypt(source(container)));
 }
 
@@ -61,13 +61,6 @@ function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Arra
 async function readToEnd(stream: ReadableStream<Uint8Array>): Promise<void> {
   const reader = stream.getReader();
   while (!(await reader.read()).done);
-}
-
-async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
-  const parts: Uint8Array[] = [];
-  const reader = stream.getReader();
-  for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value);
-  return parts;
 }
 
 /** Decrypts until the total is reached. */

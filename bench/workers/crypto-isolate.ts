@@ -15,13 +15,14 @@ import {
 const MiB = 2 ** 20;
 const block = Uint8Array.from({ length: MiB }, (_, index) => (index * 7919) & 0xff);
 
-function source(mebibytes: number, piece: (index: number) => Uint8Array = () => block): ReadableStream<Uint8Array> {
+function source(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   let index = 0;
   return new ReadableStream({
     pull(controller) {
-      if (index === mebibytes) controller.close();
-      else controller.enqueue(piece(index));
+      const piece = pieces[index];
       index += 1;
+      if (piece === undefined) controller.close();
+      else controller.enqueue(piece);
     },
   });
 }
@@ -70,25 +71,16 @@ export async function work(kind: Kind, mebibytes: number): Promise<void> {
   const isOpening = kind.startsWith('open');
   const known = containers.get(`${format} ${mebibytes}`);
   if (isOpening && known !== undefined) {
-    let index = 0;
     const { parts, privatePem } = known;
-    const stream = new ReadableStream<Uint8Array>({
-      pull(controller) {
-        const part = parts[index];
-        index += 1;
-        if (part === undefined) controller.close();
-        else controller.enqueue(part);
-      },
-    });
-    const opened = await open(stream);
+    const opened = await open(source(parts));
     if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
     await collect(await opened.decrypt(parseIdentities(privatePem)));
     return;
   }
   const { recipient, privatePem } = await generateKeyPair();
-  const parts = await collect(
-    (await encrypt(source(mebibytes), { format, recipients: parseRecipients(recipient) })).stream,
-  );
+  const plaintext = source(Array.from({ length: mebibytes }, () => block));
+  const { stream } = await encrypt(plaintext, { format, recipients: parseRecipients(recipient) });
+  const parts = await collect(stream);
   if (isOpening) containers.set(`${format} ${mebibytes}`, { parts, privatePem });
 }
 
