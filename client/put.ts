@@ -4,6 +4,7 @@ import { membersOf, StoredFile, UploadDetails } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
 import { requestBody } from './request-body.ts';
+import type { UploadedFile } from './resumable-upload.ts';
 import type { ServiceHttp } from './service-http.ts';
 import type { Source } from './web-bytes.ts';
 
@@ -61,12 +62,15 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
   } catch (error) {
     throw body.failure() ?? error;
   }
-  const cid = body.cid ?? body.sent()?.cid;
-  if (isPlain && file.cid !== cid)
-    throw new SealpinError('cid_mismatch', `the service stored it as ${file.cid}, and it is ${cid}`, {
-      hint: `it has the file ID ${file.fileId}`,
-    });
-  return file;
+  return isPlain ? checked(file, body.cid ?? body.sent()?.cid) : file;
+}
+
+/** A file that was stored, whose CID must be this one. @throws SealpinError `cid_mismatch` */
+export function checked<F extends UploadedFile>(file: F, cid: string | undefined): F {
+  if (file.cid === cid) return file;
+  throw new SealpinError('cid_mismatch', `the service stored it as ${file.cid}, and it is ${cid}`, {
+    hint: `it has the file ID ${file.fileId}`,
+  });
 }
 
 /** The name of a `File`. */

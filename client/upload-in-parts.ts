@@ -1,10 +1,10 @@
 /** Resumable uploads over `fetch`. */
 import { abandonMs } from './attempts.ts';
 import { Health } from '../shared/api.ts';
-import { SealpinError } from '../shared/errors.ts';
 import { hashingStream } from '../shared/ipfs/index.ts';
 import type { Memory } from '../shared/streams/buffer-pool.ts';
 import { cidOf } from './blobs.ts';
+import { checked } from './put.ts';
 import {
   createUpload,
   endUpload,
@@ -89,13 +89,6 @@ async function sendParts(
     await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
     throw error;
   }
-}
-
-function checked(file: UploadedFile, cid: string): UploadedFile {
-  if (file.cid === cid) return file;
-  throw new SealpinError('cid_mismatch', `the service stored it as ${file.cid}, and it is ${cid}`, {
-    hint: `it has the file ID ${file.fileId}`,
-  });
 }
 
 function transportOf(http: ServiceHttp): Transport {
