@@ -3,6 +3,7 @@ import type { RandomAccess } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { gateway, hashingStream, openFile, type GatewayFetch, type IpfsFile } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
+import { withStop } from '../shared/streams/timing.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
 /**
@@ -40,15 +41,15 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
  */
 export async function fetchBlob(
   cid: string,
-  { from, start = 0, end, signal }: Range & { from: string | readonly string[]; signal?: AbortSignal | undefined },
+  { from, start = 0, end, ...o }: Range & { from: string | readonly string[]; signal?: AbortSignal | undefined },
 ): Promise<Content> {
-  const stop = new AbortController();
-  const file = await openBlob(cid, from, signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]));
+  const { stop, signal } = withStop(o.signal);
+  const file = await openBlob(cid, from, signal);
   try {
     const range = rangeIn(file.size, { start, end });
     return contentOf(file.read(range.start, range.end), range.end - range.start);
   } catch (error) {
-    stop.abort(error);
+    stop(error);
     throw error;
   }
 }

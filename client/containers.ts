@@ -9,6 +9,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { hashingStream } from '../shared/ipfs/index.ts';
+import { withStop } from '../shared/streams/timing.ts';
 import { identitiesOf, recipientsOf, type To, type With } from './credentials.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
@@ -131,13 +132,12 @@ export async function inspect(
   source: Source,
   { signal }: { signal?: AbortSignal | undefined } = {},
 ): Promise<Inspection> {
-  const enough = new AbortController();
-  const signals = signal === undefined ? [enough.signal] : [signal, enough.signal];
+  const enough = withStop(signal);
   try {
-    const opened = await openContainer(abortable(openSource(source).stream, AbortSignal.any(signals)));
+    const opened = await openContainer(abortable(openSource(source).stream, enough.signal));
     return 'opens' in opened ? { kind: opened.kind, opens: opened.opens } : { kind: opened.kind };
   } finally {
-    enough.abort();
+    enough.stop();
   }
 }
 

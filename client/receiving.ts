@@ -11,7 +11,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { sleep } from '../shared/streams/timing.ts';
+import { sleep, withStop } from '../shared/streams/timing.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel, type ParcelSignature } from '../shared/link/index.ts';
@@ -223,17 +223,13 @@ function receivedFile(file: Omit<ReceivedFile, 'open'>, o: FileOrigin): Received
   return {
     ...file,
     async open({ start, end, signal } = {}) {
-      const stop = new AbortController();
-      const { size, read } = await openReceived(
-        file,
-        o,
-        AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]),
-      );
+      const stopped = withStop(signal);
+      const { size, read } = await openReceived(file, o, stopped.signal);
       try {
         const range = rangeIn(size, { start, end });
         return { ...contentOf(abortable(await read(range), signal), undefined), size: range.end - range.start };
       } catch (error) {
-        stop.abort(error);
+        stopped.stop(error);
         throw error;
       }
     },
@@ -265,14 +261,14 @@ export async function openReceived(
   }: FileOrigin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
-  const stop = new AbortController();
+  const stopped = withStop(signal);
   try {
-    const blob = await openBlob(cid, from, AbortSignal.any([signal, stop.signal]), o);
+    const blob = await openBlob(cid, from, stopped.signal, o);
     const opened = await openStored(accessTo(blob), credentials, o);
     if (size !== undefined && size !== opened.plaintextBytes) throw wrongSize();
     return { size: opened.plaintextBytes, read: (range) => opened.decryptRange(range) };
   } catch (error) {
-    stop.abort(error);
+    stopped.stop(error);
     throw error;
   }
 }

@@ -6,6 +6,7 @@ import { fileKeyOf, openAtWithFileKey, openContainerHeader, type FileInfo } from
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { cleanFilename, parseFilename } from '../shared/filename.ts';
 import type { ParcelFile } from '../shared/link/index.ts';
+import { withStop } from '../shared/streams/timing.ts';
 import { accountIdentities } from './account-key.ts';
 import { accessTo, openBlob } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
@@ -97,9 +98,9 @@ async function byBlob(
   credentials: With,
   signal: AbortSignal | undefined,
 ): Promise<Pick<ParcelFile, 'cid' | 'fileKey' | 'size'>> {
-  const stop = new AbortController();
+  const stopped = withStop(signal);
   try {
-    const blob = await openBlob(cid, http.url, AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]));
+    const blob = await openBlob(cid, http.url, stopped.signal);
     const fileKey =
       'fileKey' in credentials
         ? credentials.fileKey
@@ -107,7 +108,7 @@ async function byBlob(
     const { plaintextBytes } = await openAtWithFileKey(accessTo(blob), { fileKey });
     return { cid, fileKey, size: plaintextBytes };
   } finally {
-    stop.abort();
+    stopped.stop();
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * Five ways to the disk, of which a browser gets the first that it has and that the file fits into.
  */
-import { within } from '../shared/streams/timing.ts';
+import { within, withStop } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
 import { deliveryMs, type FileView, type Receiving, type PageSink, type ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
@@ -177,12 +177,12 @@ async function stream(
   const tell = (message: ToServiceWorker, transfer: Transferable[] = []): void =>
     registration.active?.postMessage(message, transfer);
   const leave = (): void => tell({ kind: 'gone', id });
-  const stop = new AbortController();
+  const writing = withStop(signal);
   const lost = Promise.withResolvers<never>();
   const alive = setInterval(async () => {
     if (await answered((answer) => tell({ kind: 'alive', id, answer }, [answer]))) return;
     lost.reject(new CutOff());
-    stop.abort();
+    writing.stop();
   }, aliveMs);
   const frame = document.createElement('iframe');
   frame.hidden = true;
@@ -190,9 +190,8 @@ async function stream(
   frame.src = `dl/${id}`;
   addEventListener('pagehide', leave);
   try {
-    const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
     const written = Promise.race([
-      write({ kind: 'stream', port: port1 }, { transfer: [port1], signal: AbortSignal.any(signals) }),
+      write({ kind: 'stream', port: port1 }, { transfer: [port1], signal: writing.signal }),
       lost.promise,
     ]);
     const offered = answered((answer) => tell({ kind: 'offer', id, name, size, port: port2, answer }, [port2, answer]));

@@ -9,6 +9,7 @@ import { blocksOf, openDag, openFile, type BlockIterator, type OpenOptions } fro
 import { varintOf } from './varint.ts';
 import type { Block } from './walk.ts';
 import { pulled } from '../streams/pulled.ts';
+import { withStop } from '../streams/timing.ts';
 
 /** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
 export const carType = 'application/vnd.ipld.car';
@@ -138,12 +139,6 @@ function leavesFirst(blocks: BlockIterator): BlockIterator {
       }
     },
   };
-}
-
-/** A signal that aborts with the caller's, or on `stop`. */
-function withStop(signal: AbortSignal | undefined): { stop(reason: unknown): void; signal: AbortSignal } {
-  const own = new AbortController();
-  return { stop: (reason) => own.abort(reason), signal: signal ? AbortSignal.any([signal, own.signal]) : own.signal };
 }
 
 /**

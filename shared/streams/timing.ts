@@ -68,3 +68,9 @@ export function timeLimit(ms: number, late: () => Error): { readonly signal: Abo
   const timer = setTimeout(() => stop.abort(late()), ms);
   return { signal: stop.signal, clear: () => clearTimeout(timer) };
 }
+
+/** A signal that aborts with the caller's, or on `stop`. */
+export function withStop(caller: AbortSignal | undefined): { stop(reason?: unknown): void; signal: AbortSignal } {
+  const own = new AbortController();
+  return { stop: (reason) => own.abort(reason), signal: caller ? AbortSignal.any([caller, own.signal]) : own.signal };
+}
