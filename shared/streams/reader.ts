@@ -69,19 +69,17 @@ interface PieceReader {
  * Locks a stream for reading it in pieces without a copy: a byte stream fills buffers, the chunks
  * of any other stream stay as they are.
  * @param length bytes of a buffer
- * @param o.eager gives a buffer as soon as it has a byte, and does not wait until it is full
  */
-export function pieceReader(
-  stream: ReadableStream<Uint8Array>,
-  length: number,
-  { eager = false }: { eager?: boolean } = {},
-): PieceReader {
+export function pieceReader(stream: ReadableStream<Uint8Array>, length: number): PieceReader {
   const acquired = acquireReader(stream);
   if (acquired.byob) {
     const { reader } = acquired;
     const { read } = fillingReader(reader, freshMemory);
     return {
-      next: async () => nonEmpty(await (eager ? readOnce(reader, length) : read(length))),
+      async next() {
+        const piece = await read(length);
+        return piece.length === 0 ? undefined : piece;
+      },
       cancel: (reason) => reader.cancel(reason),
     };
   }
@@ -95,15 +93,6 @@ export function pieceReader(
     },
     cancel: (reason) => reader.cancel(reason),
   };
-}
-
-async function readOnce(reader: ByobReader, length: number): Promise<Uint8Array | undefined> {
-  const { value } = await reader.read(new Uint8Array(length));
-  return value;
-}
-
-function nonEmpty(bytes: Uint8Array | undefined): Uint8Array | undefined {
-  return bytes === undefined || bytes.length === 0 ? undefined : bytes;
 }
 
 function fillingReader(reader: ByobReader, memory: Memory): ByteReader {

@@ -33,8 +33,8 @@ function streams(cancelled: unknown[] = []): Record<'byte' | 'default', Readable
   };
 }
 
-async function piecesOf(stream: ReadableStream<Uint8Array>, o?: { eager: boolean }): Promise<number[][]> {
-  const reader = pieceReader(stream, 4, o);
+async function piecesOf(stream: ReadableStream<Uint8Array>): Promise<number[][]> {
+  const reader = pieceReader(stream, 4);
   const pieces: number[][] = [];
   for (let piece = await reader.next(); piece; piece = await reader.next()) pieces.push([...piece]);
   return pieces;
@@ -86,11 +86,6 @@ describe('pieceReader', () => {
       [5, 6, 7, 8],
       [9, 10],
     ]);
-  });
-
-  it('does not wait for a full buffer when it is eager', async () => {
-    const chunks = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10]];
-    for (const stream of Object.values(streams())) expect(await piecesOf(stream, { eager: true })).toEqual(chunks);
   });
 
   it('passes a cancel on', async () => {
