@@ -56,8 +56,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a message is forgotten when it is sent, not when it is acknowledged',
     file: 'worker/objects/account/outbox.ts',
-    from: `update(this.#sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);`,
-    to: `this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id); void due;`,
+    from: `update(this.sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);`,
+    to: `this.sql.exec('DELETE FROM outbox WHERE id = ?', row.id); void due;`,
     seed: '4',
     found: /nobody needs|scheduled|KV still has|still (pins|has)|is opened|active/,
     ordinary: 'worker/test/objects/outbox.node.test.ts',
