@@ -30,7 +30,7 @@ const maxMiB = 4096;
 
 const userAgent = (): string => (typeof navigator === 'undefined' ? '' : navigator.userAgent);
 const isWorkers = (): boolean => userAgent() === 'Cloudflare-Workers';
-const isChromium = (): boolean => userAgent().includes(' Chrome/');
+const isChromium = (): boolean => userAgent().includes('Chrome/');
 
 // WebCrypto's types ask for a view that is not on shared memory; none of ours is.
 const owned = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Array<ArrayBuffer>;
