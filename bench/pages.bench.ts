@@ -129,7 +129,7 @@ async function* receiving(name: string, browser: RunningBrowser, o: Fixture): As
     );
   const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
   yield figure(`${name}: receive ${receivedMiB} MiB`, speeds, { atLeast: 0.5 });
-  yield memory(name, grown);
+  yield memory(name, 'receiving', grown);
 }
 
 async function* sending(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
@@ -166,13 +166,13 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
     );
   const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
   yield figure(`${name}: send ${sentMiB} MiB`, speeds, { atLeast: 0.6 });
-  yield memory(name, grown);
+  yield memory(name, 'sending', grown);
 }
 
-/** By how many MiB the browser grew for the figure before. */
-function memory(name: string, { page, bare }: Record<'page' | 'bare', number[]>): Figure {
+/** By how many MiB a browser grew at a task. */
+function memory(name: string, task: string, { page, bare }: Record<'page' | 'bare', number[]>): Figure {
   return {
-    figure: `${name}: memory for that, the most of ${rounds}`,
+    figure: `${name}: memory for ${task}, the most of ${rounds}`,
     unit: 'MiB',
     value: summarize(page).high,
     peer: { name: 'a bare fetch', value: summarize(bare).high },

@@ -62,7 +62,7 @@ function copyInto(out: Uint8Array | undefined, result: ArrayBuffer): Uint8Array 
   if (out === undefined) return new Uint8Array(result);
   out.set(new Uint8Array(result));
   // Chromium holds on to what is transferred, and V8, which collects by what it counts, no longer
-  // counts it. Firefox takes half the time so.
+  // counts it.
   if (!isChromium()) result.transfer(0);
   return out;
 }
