@@ -276,6 +276,28 @@ it.each([
   expect(offsets).toEqual(recorded);
 });
 
+it('a part that cannot be recorded ends an upload whose next bytes do not come', async () => {
+  const body = Array.from({ length: 16 }, () => leafBytes);
+  const received = receiveLeaves({
+    body: {
+      async read() {
+        return new Uint8Array(body.shift() ?? (await new Promise<never>(() => undefined)));
+      },
+      cancel: async () => undefined,
+    },
+    source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
+    writer: new PartWriter({ service: blind(), signal, firstLeaf: 0, now: Date.now }),
+    offset: 0,
+    leaves: 0,
+    length: null,
+    maxBytes: 2 ** 30,
+    save: async () => Promise.reject(new Error('the account is closed')),
+    permits: new Semaphore(4),
+    now: Date.now,
+  });
+  await expect(received).rejects.toThrow('the account is closed');
+});
+
 it('leaves that wait to be announced are announced where no permit is free for the next one', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
