@@ -11,6 +11,16 @@ export function log(line: LogLine): void {
   console.log(JSON.stringify(line));
 }
 
+/** Does what may fail, of which then the log has a line, and the caller undefined. */
+export async function orLog<T>(line: LogLine, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    log({ ...line, error: errorText(error) });
+    return undefined;
+  }
+}
+
 /**
  * The name and message of an error, for the operator; a stack would name nothing but our own
  * bundle.

@@ -6,7 +6,7 @@ import { servicesOf } from '../backends/configured.ts';
 import { tellRefusal, uploadCountsMs } from '../objects/metrics/seen-refusals.ts';
 import { isHead, type App, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
-import { errorText, log } from '../log.ts';
+import { errorText, log, orLog } from '../log.ts';
 import { problem } from './problem.ts';
 import { countRequest } from './request-counts.ts';
 import { parseTraceId } from './trace-context.ts';
@@ -95,12 +95,12 @@ function isUpload({ req }: Ctx): boolean {
 function tellRefused(c: Ctx, code: string): void {
   if (Date.now() - toldRefusedAt < refusedEveryMs) return;
   toldRefusedAt = Date.now();
-  const told = async (): Promise<void> => {
+  const told = orLog({ event: 'refusal.tell' }, async () => {
     const [first] = servicesOf(c.env);
     if (first !== undefined) await tellRefusal(c.env, first.id, code, uploadCountsMs);
-  };
+  });
   // Where the list of backends is what is wrong, there is no first one; health says so itself.
-  c.executionCtx.waitUntil(told().catch((error: unknown) => log({ event: 'refusal.tell', error: errorText(error) })));
+  c.executionCtx.waitUntil(told);
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { concat } from '../../shared/streams/concat.ts';
 import { observed, peeked, pulled } from '../../shared/streams/pulled.ts';
-import { errorText, log } from '../log.ts';
+import { orLog } from '../log.ts';
 
 /** Headers of every response that carries bytes of a file. */
 export const fileHeaders: Readonly<Record<string, string>> = {
@@ -27,9 +27,7 @@ export function withContentLength<B extends Uint8Array>(
 ): ReadableStream<Uint8Array> | B {
   if (body instanceof Uint8Array) return body;
   const { readable, writable } = new FixedLengthStream(bytes);
-  body.pipeTo(writable).catch((error: unknown) => {
-    log({ event: 'download.broken', requestId, error: errorText(error) });
-  });
+  void orLog({ event: 'download.broken', requestId }, () => body.pipeTo(writable));
   return readable;
 }
 

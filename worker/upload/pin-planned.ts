@@ -3,7 +3,7 @@
  * committed.
  */
 import { isSealpinError } from '../../shared/errors.ts';
-import { errorText, log } from '../log.ts';
+import { orLog } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { PinPlan } from '../objects/pin/pin-ownership.ts';
 import { unwrap } from '../objects/result.ts';
@@ -53,10 +53,7 @@ export async function pinPlanned(
   } catch (error) {
     const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
     // It runs out by itself, so a failure here does not hide the error of the pin.
-    if (!isAsked || isMissing)
-      await withdraw().catch((failure: unknown) =>
-        log({ event: 'pin.withdraw', requestId, error: errorText(failure) }),
-      );
+    if (!isAsked || isMissing) await orLog({ event: 'pin.withdraw', requestId }, withdraw);
     throw error;
   }
 }

@@ -2,7 +2,7 @@
  * What uploads and copies see of a pinning service that takes no new files, told to the object
  * `Metrics`, which health asks.
  */
-import { errorText, log } from '../../log.ts';
+import { orLog } from '../../log.ts';
 import { unwrap } from '../result.ts';
 import { metricsOf, type MetricsBinding } from './metrics-binding.ts';
 
@@ -33,9 +33,7 @@ export async function tellRefusal(
   forMs = countsMs,
 ): Promise<void> {
   const metrics = metricsOf(env);
-  try {
-    await unwrap(code === null ? metrics.accepted(service) : metrics.refused(service, code, forMs));
-  } catch (error) {
-    log({ event: 'metrics.refusal', service, error: errorText(error) });
-  }
+  await orLog({ event: 'metrics.refusal', service }, () =>
+    unwrap(code === null ? metrics.accepted(service) : metrics.refused(service, code, forMs)),
+  );
 }

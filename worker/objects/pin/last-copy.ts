@@ -1,5 +1,5 @@
 /** What the removal of a copy relies on, where somebody still needs the bytes. */
-import { errorText, log } from '../../log.ts';
+import { orLog } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
@@ -38,13 +38,10 @@ export function isSure(row: PinRow): boolean {
  */
 export async function isBeingPinned({ rows, uploadsOf }: WorkContext, row: PinRow): Promise<boolean> {
   const byAccount = Map.groupBy(rows.pinning(row), ({ account }) => account);
-  for (const [account, references] of byAccount) {
-    try {
+  for (const [account, references] of byAccount)
+    await orLog({ event: 'pin.uploads', requestId: row.request_id ?? undefined }, async () => {
       const { fileIds } = await unwrap(uploadsOf(account).storing(references.map(({ fileId }) => fileId)));
       for (const each of references) if (!fileIds.includes(each.fileId)) rows.endPinning(row, each);
-    } catch (error) {
-      log({ event: 'pin.uploads', requestId: row.request_id ?? undefined, error: errorText(error) });
-    }
-  }
+    });
   return rows.pinning(row).length > 0;
 }

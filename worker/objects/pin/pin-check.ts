@@ -4,7 +4,7 @@
  */
 import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { serviceId } from '../../env.ts';
-import { errorText, log } from '../../log.ts';
+import { log, orLog } from '../../log.ts';
 import { heldBeside } from '../../backends/anchor.ts';
 import { isReadable, readableOf, takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
 import type { ObjectStore } from '../../backends/objects/store-contract.ts';
@@ -208,11 +208,9 @@ export class PinCheck {
     const requestId = row.request_id ?? undefined;
     log({ event: 'pin.lacks', requestId, service: row.service, cid, lacks });
     this.#lacking.found(row, lacks);
-    try {
-      if (takesBlocks(service)) await service.recover?.(cid, signal);
-    } catch (error) {
-      log({ event: 'pin.recover', requestId, service: row.service, cid, error: errorText(error) });
-    }
+    if (!takesBlocks(service)) return;
+    const line = { event: 'pin.recover', requestId, service: row.service, cid };
+    await orLog(line, async () => await service.recover?.(cid, signal));
   }
 
   #inOrder(row: PinRow): void {

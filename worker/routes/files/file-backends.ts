@@ -4,7 +4,7 @@ import type { BlockSource, OpenOptions } from '../../../shared/ipfs/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
-import { errorText, log } from '../../log.ts';
+import { orLog } from '../../log.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { underreplicated } from '../../objects/pin/lacking-pins.ts';
 import type { BackendPin } from '../../objects/pin/backend-pin.ts';
@@ -112,14 +112,9 @@ function reporting(backend: Readable, report: () => void): Readable {
  * checked.
  */
 function markSuspect(c: Ctx, cid: string, service: string): void {
-  const report = async (): Promise<void> => {
-    try {
-      await unwrap((await pinOf(c.env, cid)).markSuspect(cid, service));
-    } catch (error) {
-      log({ event: 'read.suspect', requestId: c.var.requestId, service, error: errorText(error) });
-    }
-  };
-  c.executionCtx.waitUntil(report());
+  const line = { event: 'read.suspect', requestId: c.var.requestId, service };
+  const report = async () => unwrap((await pinOf(c.env, cid)).markSuspect(cid, service));
+  c.executionCtx.waitUntil(orLog(line, report));
 }
 
 /**

@@ -26,7 +26,7 @@ import { withPermit, leafPermits } from '../../upload/semaphore.ts';
 import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
-import { errorText, log } from '../../log.ts';
+import { errorText, log, orLog } from '../../log.ts';
 import type { FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
 import { exceedsInvitation } from '../../objects/account/keys/invitation.ts';
@@ -102,7 +102,9 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const cause = body?.cause;
     // A stream that errors leaves the request to the service open, or ends it cleanly.
     abort.abort(error);
-    await abandon(c, caller, fileId);
+    // What it holds runs out by itself, too: a failure hides no other error.
+    const line = { event: 'upload.giveUp', requestId: c.var.requestId };
+    await orLog(line, () => unwrap(caller.account.pending.abandon(fileId)));
     if (c.req.raw.signal.aborted)
       throw new SealpinError('body_incomplete', 'the client disconnected', { cause: error });
     throw cause ?? error;
@@ -133,15 +135,6 @@ function keepRenewing(
       else log({ event: 'upload.renew', requestId: c.var.requestId, error: errorText(error) });
     });
   }, o.everyMs);
-}
-
-/** Abandons what an upload holds, which also runs out by itself: a failure hides no other error. */
-async function abandon(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
-  try {
-    await unwrap(caller.account.pending.abandon(fileId));
-  } catch (error) {
-    log({ event: 'upload.giveUp', requestId: c.var.requestId, error: errorText(error) });
-  }
 }
 
 async function created(
@@ -251,9 +244,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       digest: announced.car ? undefined : await body.digest(),
     };
   } catch (error) {
-    await service
-      .abandon?.()
-      .catch((failure: unknown) => log({ event: 'upload.abandon', requestId, error: errorText(failure) }));
+    await orLog({ event: 'upload.abandon', requestId }, async () => await service.abandon?.());
     throw atServices(error, [service.id]);
   }
 }

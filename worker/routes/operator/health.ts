@@ -10,7 +10,7 @@ import { unwrap } from '../../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { isOperator } from '../../auth/operator.ts';
 import { maxFileBytes, maxUploadBytes, serviceId } from '../../env.ts';
-import { errorText, log } from '../../log.ts';
+import { errorText, log, orLog } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
 import { migrationsOf } from './pins.ts';
@@ -89,26 +89,18 @@ export async function stateOf(env: Bindings): Promise<State> {
 
 /** Returns the progress of migrations, if there are any and the objects respond. */
 async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
-  try {
-    const migrations = await migrationsOf(c.env);
-    return migrations.length === 0 ? {} : { migrations };
-  } catch (error) {
-    log({ event: 'health.migrations', requestId: c.var.requestId, error: errorText(error) });
-    return {};
-  }
+  const asked = { event: 'health.migrations', requestId: c.var.requestId };
+  const migrations = (await orLog(asked, () => migrationsOf(c.env))) ?? [];
+  return migrations.length === 0 ? {} : { migrations };
 }
 
 /** What was seen of services that take no new files; undefined where the objects do not respond. */
 async function refusalsOf(env: Bindings): Promise<readonly Refusal[] | undefined> {
-  try {
-    const { refusals } = await within(unwrap(metricsOf(env).refusals()), pingMs, () => {
-      throw new Error(`no response in ${pingMs} ms`);
-    });
-    return refusals;
-  } catch (error) {
-    log({ event: 'health.storage', error: errorText(error) });
-    return undefined;
-  }
+  const late = (): never => {
+    throw new Error(`no response in ${pingMs} ms`);
+  };
+  const asked = () => within(unwrap(metricsOf(env).refusals()), pingMs, late);
+  return (await orLog({ event: 'health.storage' }, asked))?.refusals;
 }
 
 function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []): ServiceHealth {

@@ -7,7 +7,7 @@ import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { exposition, expositionType, labelsOf, type Metric } from '../../http/exposition.ts';
 import { handOverCounts } from '../../http/request-counts.ts';
-import { errorText, log } from '../../log.ts';
+import { orLog } from '../../log.ts';
 import type { AccountGauges } from '../../objects/account/account-gauges.ts';
 import { askInBatches } from '../../objects/batches.ts';
 import type { Counter } from '../../objects/metrics/metrics.ts';
@@ -96,23 +96,16 @@ type AskedMetrics<T> = { read: T[]; failing: number };
 
 async function askAccounts(env: Bindings): Promise<AskedMetrics<AccountGauges> & { isWhole: boolean }> {
   const { ids, cursor } = await listed(env.API_KEYS, { limit: accountLimit });
+  const line = { event: 'metrics.object', object: 'account' };
   const asked = await askInBatches(ids, (id) =>
-    orUndefined('account', unwrap(env.ACCOUNT.getByName(id).administration.gauges())),
+    orLog(line, () => unwrap(env.ACCOUNT.getByName(id).administration.gauges())),
   );
   return { ...tally(asked), isWhole: cursor === undefined };
 }
 
 async function askPins(env: Bindings): Promise<AskedMetrics<PinGauges>> {
-  return tally(await askShards(env, shardNames, (pin) => orUndefined('pin', unwrap(pin.gauges()))));
-}
-
-async function orUndefined<T>(object: string, asked: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    log({ event: 'metrics.object', object, error: errorText(error) });
-    return undefined;
-  }
+  const line = { event: 'metrics.object', object: 'pin' };
+  return tally(await askShards(env, shardNames, (pin) => orLog(line, () => unwrap(pin.gauges()))));
 }
 
 function tally<T>(asked: readonly (T | undefined)[]): AskedMetrics<T> {

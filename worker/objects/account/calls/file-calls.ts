@@ -1,6 +1,6 @@
 /** The files of an account, as the Worker calls them on the account's object. */
 import type { DeletionReason } from '../../../../shared/api.ts';
-import { errorText, log } from '../../../log.ts';
+import { orLog } from '../../../log.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { removingAt } from '../delivery.ts';
 import { pageOfFiles, type Page, type PageOptions } from '../files/file-list.ts';
@@ -184,11 +184,7 @@ export class FileCalls extends AccountCalls {
     const { env, receipts, now } = this.context;
     if (now() - this.#askedAt < askMs) return;
     this.#askedAt = now();
-    try {
-      receipts.complete(await removingAt(env));
-    } catch (error) {
-      log({ event: 'account.receipt', error: errorText(error) });
-    }
+    await orLog({ event: 'account.receipt' }, async () => receipts.complete(await removingAt(env)));
   }
 
   /**

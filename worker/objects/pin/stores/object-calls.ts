@@ -5,7 +5,7 @@
  */
 import { RpcTarget } from 'cloudflare:workers';
 import { SealpinError } from '../../../../shared/errors.ts';
-import { errorText, log } from '../../../log.ts';
+import { orLog } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, unwrap, type Result } from '../../result.ts';
@@ -224,16 +224,14 @@ export class ObjectCalls extends RpcTarget {
     const { env, rows, now } = this.#o;
     const attempts = row.attempts + 1;
     rows.change(row.id, { attempts, due: now() + backoffMs(attempts) });
-    try {
+    const removed = await orLog({ event: 'object.remove', service: row.service, attempts }, async () => {
       await unwrap(this.#checked(row));
       const isGone = await storeOf(env, row.service).removeData(row.id, timeLimit(removeMs));
       if (isGone) rows.remove(row.id);
       else rows.change(row.id, { attempts: 0, due: now() });
       return isGone;
-    } catch (error) {
-      log({ event: 'object.remove', service: row.service, attempts, error: errorText(error) });
-      return false;
-    }
+    });
+    return removed ?? false;
   }
 
   /**
@@ -245,16 +243,14 @@ export class ObjectCalls extends RpcTarget {
     const attempts = before + 1;
     const due = now() + backoffMs(attempts);
     rows.change(id, { attempts, due });
-    try {
+    await orLog({ event: 'object.ask', service, attempts }, async () => {
       const answer = cid === null ? 'not' : (await unwrap((await shard(cid)).objects.holds(cid, service, id))).answer;
       if (answer === 'holds' && cid !== null) await this.#tidy(id, service, cid);
       // Who has changed the row meanwhile knows more than the answer says.
       if (rows.find(id)?.due !== due) return;
       if (answer === 'not') rows.change(id, { state: 'removing', attempts: 0, due: now() });
       else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });
-    } catch (error) {
-      log({ event: 'object.ask', service, attempts, error: errorText(error) });
-    }
+    });
   }
 
   /**

@@ -2,7 +2,7 @@
  * Objects in stores that belong to nothing: a part that arrived late, an index whose file is gone,
  * what a lost database leaves. They are found by listing.
  */
-import { errorText, log } from '../../../log.ts';
+import { log, orLog } from '../../../log.ts';
 import type { ListedObject } from '../../../backends/objects/bucket.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
@@ -49,7 +49,7 @@ export class ObjectSweeps {
     const { service, allowed, inherited } = sweep;
     const next = now() + sweepMs.every;
     rows.changeSweep(service, { due: next });
-    try {
+    await orLog({ event: 'object.sweep', service }, async () => {
       const store = storeOf(env, service);
       const signal = timeLimit(listMs);
       if (store.place !== rows.sweepOf(service)?.place || !(await store.ownsPrefix(signal)))
@@ -77,9 +77,7 @@ export class ObjectSweeps {
         // What there was before is known once all of it has a row, or may go.
         ...(((isLast && allowed === 1) || (isWhole && unknown === 0)) && { inherited: 0 }),
       });
-    } catch (error) {
-      log({ event: 'object.sweep', service, error: errorText(error) });
-    }
+    });
   }
 
   /**
