@@ -47,8 +47,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a file is stored although its reference was not added',
     file: 'worker/objects/account/delivery.ts',
-    from: `return err('overloaded', undefined, 2);`,
-    to: 'return { ok: true, beside: false, pinned: false, denied: false };',
+    from: `answered(about, work, err('overloaded', undefined, 2))`,
+    to: 'answered(about, work, { ok: true, beside: false, pinned: false, denied: false })',
     seed: '18',
     found: /nothing refers|pinned|no row says so|is stored/,
     ordinary: 'worker/test/objects/crash.node.test.ts',

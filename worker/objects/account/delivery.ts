@@ -3,8 +3,9 @@
  * to `Pin` and `Share`.
  */
 import type { Env } from '../../env.ts';
-import { errorText, log } from '../../log.ts';
+import type { LogLine } from '../../log.ts';
 import type { Delivered, KvMessage, Message } from './outbox.ts';
+import { answered } from '../pin/pin-faults.ts';
 import { numbersOf, parseObjectNames } from '../pin/stores/object-names.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
 import type { Reference } from '../pin/pin-rows.ts';
@@ -56,21 +57,9 @@ export async function addReference(env: PinBinding, reference: Reference): Promi
   });
 }
 
-/**
- * Does what asks other objects, or KV.
- * @param about of the line in the log, where that fails
- * @returns what it returns; `overloaded` where it throws
- */
-export async function reached<T extends object>(
-  about: { event: string; requestId?: string | undefined },
-  work: () => Promise<Result<T>>,
-): Promise<Result<T>> {
-  try {
-    return await work();
-  } catch (error) {
-    log({ ...about, error: errorText(error) });
-    return err('overloaded', undefined, 2);
-  }
+/** Does what asks other objects, or KV. @returns as `answered`, otherwise `overloaded` */
+export async function reached<T extends object>(about: LogLine, work: () => Promise<Result<T>>): Promise<Result<T>> {
+  return await answered(about, work, err('overloaded', undefined, 2));
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Meaning of errors of pinning services for the rows of a `Pin` object. */
 import { isSealpinError, type SealpinError } from '../../../shared/errors.ts';
 import { printable } from '../../backends/printable.ts';
-import { errorText, log } from '../../log.ts';
+import { errorText, log, type LogLine } from '../../log.ts';
 import { err, toFailure, type Result } from '../result.ts';
 
 /** Faults of a service, or of its configuration, that its other rows have as well. */
@@ -50,15 +50,17 @@ export function detailOf(error: unknown): string {
  * Does what a call asks of a backend, and returns its failure: an error that is thrown over RPC
  * loses its code.
  * @param about of the line in the log, which alone has the detail
+ * @param otherwise the failure for an error without a code
  */
 export async function answered<T extends object>(
-  about: { event: string; service: string; requestId?: string | undefined },
+  about: LogLine,
   work: () => Promise<Result<T>>,
+  otherwise = err('pinning_unavailable'),
 ): Promise<Result<T>> {
   try {
     return await work();
   } catch (error) {
     log({ ...about, error: errorText(error) });
-    return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+    return isSealpinError(error) ? toFailure(error) : otherwise;
   }
 }

@@ -1,11 +1,9 @@
 /** The references of restored files at `Pin`, as the upload of each had made it. */
 import type { BackupFile } from '../../../../shared/api.ts';
-import { isSealpinError } from '../../../../shared/errors.ts';
-import { errorText, log } from '../../../log.ts';
 import { backendOf } from '../../../backends/configured.ts';
 import { askInBatches } from '../../batches.ts';
-import { addReference, type AccountEnv } from '../delivery.ts';
-import { err, toFailure, type Result } from '../../result.ts';
+import { addReference, reached, type AccountEnv } from '../delivery.ts';
+import type { Result } from '../../result.ts';
 import { pinOf } from '../../pin/shard.ts';
 import { timeLimit } from '../../../backends/time-limit.ts';
 
@@ -50,7 +48,7 @@ async function restoreReference(
   { cid, service, fileId, denied }: BackupFile,
   requestId: string,
 ): Promise<Result<{ fileId: string; cid: string; isPinned: boolean; isDenied: boolean }>> {
-  try {
+  return await reached({ event: 'account.restore', requestId }, async () => {
     const pin = await pinOf(env, cid);
     const added = await addReference(env, { cid, service, fileId, account, isRestored: true, requestId });
     if (!added.ok) return added;
@@ -58,8 +56,5 @@ async function restoreReference(
     if (denying?.ok === false) return denying;
     const held = await backendOf(env, service, requestId).stat(cid, timeLimit(statMs));
     return { ok: true, fileId, cid, isPinned: held.pin !== 'absent', isDenied: added.denied };
-  } catch (error) {
-    log({ event: 'account.restore', requestId, error: errorText(error) });
-    return isSealpinError(error) ? toFailure(error) : err('overloaded', undefined, 2);
-  }
+  });
 }
