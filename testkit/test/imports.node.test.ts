@@ -83,7 +83,7 @@ const floors: Record<string, string[][]> = {
     ['account'],
   ],
   'worker/objects/account': [
-    ['tables.ts', 'kv-entry.ts'],
+    ['tables.ts'],
     ['account-list.ts'],
     ['account-row.ts', 'account-settings.ts', 'event-rows.ts', 'outbox.ts'],
     ['keys'],

@@ -4,7 +4,9 @@
  */
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
-import type { KvEntry } from './kv-entry.ts';
+
+/** An entry of KV; null: there is none of this name. */
+export type KvEntry = { name: string; value: string | null };
 
 const prefix = 'account:';
 

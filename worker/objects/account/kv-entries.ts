@@ -4,10 +4,9 @@
  */
 import type { AccountRow } from './account-row.ts';
 import type { AccountSettings } from './account-settings.ts';
-import { listEntry, originsEntry } from './account-list.ts';
+import { listEntry, originsEntry, type KvEntry } from './account-list.ts';
 import { keyEntry, kvKeyName } from './keys/key-cache.ts';
 import type { KeyRows } from './keys/key-rows.ts';
-import { writeEntry, type KvEntry } from './kv-entry.ts';
 import type { KvMessage } from './outbox.ts';
 
 type Rows = { row: AccountRow; settings: AccountSettings; keys: KeyRows };
@@ -21,7 +20,7 @@ export async function writeEntries(store: KVNamespace, rows: Rows, message: KvMe
     const entries = entriesOf(rows, message);
     const now = JSON.stringify(entries);
     if (now === before) return;
-    for (const entry of entries) await writeEntry(store, entry);
+    for (const { name, value } of entries) await (value === null ? store.delete(name) : store.put(name, value));
     before = now;
   }
 }

@@ -6,10 +6,12 @@ import { accountGauges, type AccountGauges } from '../account-gauges.ts';
 import type { AccountRecord, Usage } from '../account-row.ts';
 import type { Settings } from '../account-settings.ts';
 import { backupPage, endRestore, restorePage, type AccountPage } from '../backup/account-backup.ts';
-import { restoreCopies } from '../backup/restore-copies.ts';
 import { restoreReferences } from '../backup/restore-references.ts';
 import { restoreRecords, withRecords } from '../backup/share-records.ts';
+import { reached } from '../delivery.ts';
 import type { UsagePage } from '../keys/key-usage.ts';
+import { writeEntries } from '../kv-entries.ts';
+import type { KvMessage } from '../outbox.ts';
 import { AccountCalls } from './account-calls.ts';
 
 /** An account with what it uses and may. */
@@ -98,7 +100,7 @@ export class AdministrationCalls extends AccountCalls {
     this.context.transaction(() => restored.denied.forEach((cid) => files.deny(cid, true)));
     const records = await restoreRecords(env, page);
     if (!records.ok) return records;
-    const copies = await restoreCopies(env.API_KEYS, page);
+    const copies = await this.#writeCopies(page);
     if (!copies.ok) return copies;
     if (page.next === null) {
       this.context.transaction(() => endRestore(this.context));
@@ -107,6 +109,20 @@ export class AdministrationCalls extends AccountCalls {
       if (due !== undefined) await alarm.by(due);
     }
     return { ok: true, unpinned: restored.unpinned, usage: row.usage(), keys: count(sql, 'api_key') };
+  }
+
+  /**
+   * Writes what KV has of a page: before its keys work, since without an entry a page of any origin
+   * may use them.
+   */
+  async #writeCopies({ accountId, account, keys }: AccountPage): Promise<Result> {
+    const valid = keys.filter(({ revokedAt }) => revokedAt === null);
+    const ofKeys = valid.map(({ hash }): KvMessage => ({ op: 'remember', target: hash }));
+    const messages: KvMessage[] = account === null ? ofKeys : [{ op: 'origins', target: accountId }, ...ofKeys];
+    return await reached({ event: 'account.restore' }, async () => {
+      await Promise.all(messages.map((each) => writeEntries(this.context.env.API_KEYS, this.context, each)));
+      return { ok: true };
+    });
   }
 
   /** Returns the numbers that the metrics of the service add up; zeros if there is no account. */

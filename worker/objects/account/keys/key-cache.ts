@@ -5,7 +5,7 @@
 import * as v from 'valibot';
 import { Scope } from '../../../../shared/api.ts';
 import { isoTime } from '../../../../shared/time.ts';
-import type { KvEntry } from '../kv-entry.ts';
+import type { KvEntry } from '../account-list.ts';
 import type { KeyRecord } from './key-rows.ts';
 
 /** The record of an API key in KV. */
