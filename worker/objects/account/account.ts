@@ -142,7 +142,7 @@ export class Account extends DurableObject<AccountEnv> {
    * the consequences.
    */
   async close(requestId: string): Promise<Result<{ files: number; keys: number; shares: number }>> {
-    const { row, files, shares, parts, keys, rotation, receipts, claims, outbox, events, usage, alarm } = this.context;
+    const { sql, row, files, shares, parts, keys, rotation, outbox, alarm } = this.context;
     if (row.open === undefined) return noAccount();
     const { id } = row.open;
     const now = this.now();
@@ -162,11 +162,9 @@ export class Account extends DurableObject<AccountEnv> {
         outbox,
         now,
       );
-      receipts.removeAll();
-      claims.dropAll();
       outbox.add({ op: 'delist', target: id });
-      events.removeAll();
-      usage.removeAll();
+      for (const table of ['receipt', 'idempotency', 'signed_use', 'event', 'key_usage', 'upload', 'shown'])
+        sql.exec(`DELETE FROM ${table}`);
       row.close(now);
       return counts;
     });

@@ -109,11 +109,6 @@ export class EventRows extends StorageRows<{ now(): number }> {
     this.sql.exec('DELETE FROM event WHERE seq = ?', last);
   }
 
-  /** Removes the events of an account that is deleted. */
-  removeAll(): void {
-    this.sql.exec('DELETE FROM event');
-  }
-
   /** Removes the oldest events, up to the first that is still kept. */
   prune(): void {
     this.sql.exec(

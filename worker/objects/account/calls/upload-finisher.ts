@@ -181,10 +181,9 @@ export function removeUpload(context: AccountContext, uploadId: string): void {
   context.uploads.remove(uploadId);
 }
 
-/** Does so for the unfinished uploads of API keys; without `apiKeys` for all uploads. */
+/** Does so for the unfinished uploads of API keys; without `apiKeys` for those of all keys. */
 export function removeUploads(context: AccountContext, apiKeys?: readonly string[]): void {
   for (const { uploadId } of context.uploads.unfinished(apiKeys)) removeUpload(context, uploadId);
-  if (apiKeys === undefined) context.uploads.removeAll();
 }
 
 /** Releases what an upload holds. */

@@ -102,11 +102,6 @@ export class ReceiptRows extends StorageRows {
     this.sql.exec('DELETE FROM receipt WHERE due <= ?', nowMs);
   }
 
-  /** Forgets all of them. */
-  removeAll(): void {
-    this.sql.exec('DELETE FROM receipt');
-  }
-
   nextDue(): number | undefined {
     return least(this.sql, 'due', 'receipt');
   }

@@ -56,11 +56,6 @@ export class KeyUsage extends StorageRows<{ now(): number }> {
     );
   }
 
-  /** Forgets all of it. */
-  removeAll(): void {
-    this.sql.exec('DELETE FROM key_usage');
-  }
-
   /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
     const day = least(this.sql, 'day', 'key_usage');

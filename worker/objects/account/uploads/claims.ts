@@ -86,11 +86,6 @@ export class Claims extends StorageRows<ClaimOptions> {
     this.sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
   }
 
-  dropAll(): void {
-    this.sql.exec('DELETE FROM idempotency');
-    this.sql.exec('DELETE FROM signed_use');
-  }
-
   /** Removes what has run out. */
   expire(): void {
     this.sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.context.now());

@@ -132,12 +132,6 @@ export class UploadRows extends StorageRows {
     return this.#read(where, apiKeys === undefined ? null : JSON.stringify(apiKeys));
   }
 
-  /** Removes every row; those of unfinished uploads were ended before. */
-  removeAll(): void {
-    this.sql.exec('DELETE FROM shown');
-    this.sql.exec('DELETE FROM upload');
-  }
-
   /** The rows whose time has come. */
   due(nowMs: number): UploadRecord[] {
     return this.#read('due <= ? ORDER BY due LIMIT ?', nowMs, listRows);
