@@ -76,8 +76,8 @@ const floors: Record<string, string[][]> = {
     ['index.ts'],
   ],
   'worker/objects': [
-    ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts', 'storage-rows.ts'],
-    ['columns.ts'],
+    ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts', 'with-context.ts'],
+    ['columns.ts', 'storage-rows.ts'],
     ['metrics'],
     ['pin', 'share'],
     ['account'],

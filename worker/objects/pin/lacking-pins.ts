@@ -5,6 +5,7 @@
 import { dayMs, hourMs } from '../../../shared/time.ts';
 import { printable } from '../../backends/printable.ts';
 import { withJitter } from '../alarm.ts';
+import { WithContext } from '../with-context.ts';
 import { maxDetail } from './pin-faults.ts';
 import type { WorkContext } from './pin-steps.ts';
 import { nothingToRead, type PinRow } from './pin-rows.ts';
@@ -27,23 +28,18 @@ const scouts = 4;
 const eachMs = 10_000;
 
 /** The pins of an object that lack copies. */
-export class LackingPins {
-  readonly #context: Pick<WorkContext, 'rows' | 'now'>;
+export class LackingPins extends WithContext<Pick<WorkContext, 'rows' | 'now'>> {
   /**
    * Time until which the pins of a service are looked at because one has its copies again, in ms.
    */
   readonly #wakingUntil = new Map<string, number>();
-
-  constructor(context: Pick<WorkContext, 'rows' | 'now'>) {
-    this.#context = context;
-  }
 
   /**
    * Records that a pin was seen to lack copies. Where it is the only one, the others are asked for
    * within a day.
    */
   found(row: PinRow, lacks: string): void {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const nowMs = now();
     if (row.reason !== underreplicated && this.#count(row, Infinity, 1) === 0)
       rows.askWithin(row.service, { reason: null, nowMs, ms: waits.othersMs });
@@ -66,7 +62,7 @@ export class LackingPins {
    * replaced.
    */
   ended(row: PinRow): void {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const nowMs = now();
     if ((this.#wakingUntil.get(row.service) ?? 0) > nowMs) return;
     const ms = Math.max(waits.firstMs, this.#count(row, Infinity) * eachMs);
@@ -80,6 +76,6 @@ export class LackingPins {
    */
   #count(row: PinRow, beforeMs: number, most = 1_000_000): number {
     const limit = Math.min(beforeMs, Number.MAX_SAFE_INTEGER);
-    return this.#context.rows.countBefore(row, { reason: underreplicated, beforeMs: limit, limit: most });
+    return this.context.rows.countBefore(row, { reason: underreplicated, beforeMs: limit, limit: most });
   }
 }

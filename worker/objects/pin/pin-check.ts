@@ -10,6 +10,7 @@ import { isReadable, readableOf, takesBlocks, type PinningService, type Replica 
 import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { blockAtBreaks } from '../../backends/network.ts';
 import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
+import { WithContext } from '../with-context.ts';
 import { drain } from './copy-blocks.ts';
 import { LackingPins, underreplicated } from './lacking-pins.ts';
 import { isLost, isMissing } from './pin-faults.ts';
@@ -47,18 +48,12 @@ type CheckContext = WorkContext & {
 };
 
 /** The checks of rows that say that a service has a CID, or had it. */
-export class PinCheck {
-  readonly #context: CheckContext;
-  readonly #lacking: LackingPins;
-
-  constructor(context: CheckContext) {
-    this.#context = context;
-    this.#lacking = new LackingPins(context);
-  }
+export class PinCheck extends WithContext<CheckContext> {
+  readonly #lacking = new LackingPins(this.context);
 
   /** Asks whether the pin is there, then reads and verifies a part of the file, in pieces. */
   async next(row: PinRow, signal: AbortSignal): Promise<void> {
-    const { rows, sources } = this.#context;
+    const { rows, sources } = this.context;
     const service = sources.service(row);
     if (!isReadable(service)) return await this.#ask(row, service);
     const { read_from: from, read_to: to } = row;
@@ -92,7 +87,7 @@ export class PinCheck {
 
   /** Asks a service of which nobody can see more than what it says. */
   async #ask(row: PinRow, service: Replica): Promise<void> {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const seen = await service.stat(row.cid, timeLimit(requestMs));
     if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');
     // It is at work on what it had said that it holds.
@@ -104,11 +99,11 @@ export class PinCheck {
   }
 
   async #see(row: PinRow, service: PinningService | ObjectStore): Promise<Seen> {
-    const { rows, stored } = this.#context;
+    const { rows, stored } = this.context;
     const signal = timeLimit(requestMs);
     // Ours lies beside somebody else's, which may go at any time.
     if (row.was_there === 1 && takesBlocks(service)) {
-      const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.#context.env)}`, signal);
+      const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.context.env)}`, signal);
       return { pin: held === 'ours' ? 'ours' : 'replaced' };
     }
     if (!takesBlocks(service)) {
@@ -126,7 +121,7 @@ export class PinCheck {
 
   /** Records that the service has just said that the pin is there. */
   #seen(row: PinRow): void {
-    const { rows, work, now } = this.#context;
+    const { rows, work, now } = this.context;
     rows.change(row, { absences: 0, checked_at: now() });
     if (rows.isFile(row.cid)) work.addBackends(row.cid, row.request_id);
   }
@@ -137,15 +132,15 @@ export class PinCheck {
       state: 'lost',
       reason: 'pinning_lost',
       detail: null,
-      checked_at: this.#context.now(),
+      checked_at: this.context.now(),
       verified_at: null,
     } as const;
-    this.#context.rows.change(row, { ...lost, ...wholeFile, suspect: 1 });
+    this.context.rows.change(row, { ...lost, ...wholeFile, suspect: 1 });
   }
 
   /** Leaves a pin alone that an upload may be about to make. */
   #postpone(row: PinRow): void {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const waitMs = unsettledMs[row.absences] ?? 0;
     rows.change(row, { absences: row.absences + 1, attempts: 0, due: now() + waitMs });
   }
@@ -155,19 +150,19 @@ export class PinCheck {
    * of them, if one is there.
    */
   async #pinAgain(row: PinRow, service: PinningService, o: { bytes: number; seen: Seen }): Promise<void> {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const beside = o.seen.pin === 'replaced';
     // Before the request goes out: a removal must find what was made, or may have been made before.
     rows.change(row, { was_there: beside ? 1 : 0, anchored: 1 });
     // As for a copy, the service's own time limits end it.
     const pin = { bytes: o.bytes, beside, signal: new AbortController().signal };
-    await pinningNow(this.#context, row, () => service.pin(row.cid, pin));
+    await pinningNow(this.context, row, () => service.pin(row.cid, pin));
     rows.change(row, { state: 'live', reason: null, detail: null, checked_at: now(), ...(beside ? {} : wholeFile) });
   }
 
   /** Reads the next piece. @returns where the reading ends, if this was the last piece */
   async #read(row: PinRow, file: IpfsFile): Promise<number | undefined> {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const { read_from: from, read_to: to } = row;
     const [start, stop] = from === null || to === null ? rangeOfPart(row.part, file.size) : [from, to];
     const until = Math.min(stop, file.size);
@@ -187,7 +182,7 @@ export class PinCheck {
     seen: Seen,
     signal: AbortSignal,
   ): Promise<void> {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const { bytes } = rows.find(row.cid, row.service) ?? row;
     const isWhole = to === bytes;
     const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
@@ -203,7 +198,7 @@ export class PinCheck {
   async #end(row: PinRow, service: PinningService | ObjectStore, { lacks }: Seen, signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#inOrder(row);
-    this.#context.work.settle(cid);
+    this.context.work.settle(cid);
     if (lacks === undefined) return row.reason === underreplicated ? this.#lacking.ended(row) : undefined;
     const requestId = row.request_id ?? undefined;
     log({ event: 'pin.lacks', requestId, service: row.service, cid, lacks });
@@ -215,13 +210,13 @@ export class PinCheck {
 
   #inOrder(row: PinRow): void {
     const read = { read_from: null, read_to: null, request_id: null };
-    this.#context.rows.change(row, {
+    this.context.rows.change(row, {
       ...read,
       state: 'live',
       reason: null,
       detail: null,
       attempts: 0,
-      due: this.#context.work.nextCheck(),
+      due: this.context.work.nextCheck(),
     });
   }
 
@@ -230,7 +225,7 @@ export class PinCheck {
    * copied again.
    */
   #recordLoss(row: PinRow, reason: string, damaged: string | null = null): void {
-    const { rows, sources, now } = this.#context;
+    const { rows, sources, now } = this.context;
     log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
     const losses = row.losses + 1;
     const waitMs = sources.besides(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;

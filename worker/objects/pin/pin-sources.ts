@@ -5,21 +5,16 @@ import { serviceOf, servicesOf, sourceOf } from '../../backends/configured.ts';
 import { isReadable, type Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
 import { sourceError } from '../../backends/source-error.ts';
+import { WithContext } from '../with-context.ts';
 import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-rows.ts';
 import { blockMs, limited, type WorkContext } from './pin-steps.ts';
 
 /** Sources that are asked for the blocks of CIDs. */
-export class PinSources {
-  readonly #context: WorkContext;
-
-  constructor(context: WorkContext) {
-    this.#context = context;
-  }
-
+export class PinSources extends WithContext<WorkContext> {
   /** The service of a row, on behalf of the request that the row names. */
   service({ service, request_id: requestId }: PinRow): ConfiguredService {
-    return serviceOf(this.#context.env, service, requestId ?? undefined);
+    return serviceOf(this.context.env, service, requestId ?? undefined);
   }
 
   /** The other services that hold the CID of a row and may be asked. */
@@ -32,7 +27,7 @@ export class PinSources {
    * last.
    */
   of(cid: string, { except, requestId }: { except?: string; requestId?: string | null } = {}): BlockSource[] {
-    const { env, rows, breakers, now } = this.#context;
+    const { env, rows, breakers, now } = this.context;
     const configured = new Set(
       servicesOf(env)
         .filter(isReadable)
@@ -69,7 +64,7 @@ export class PinSources {
    * of the file was read from it and found right, which begins now.
    */
   markSuspect(cid: string, service: string): void {
-    const { rows, now } = this.#context;
+    const { rows, now } = this.context;
     const row = rows.find(cid, service);
     if (row === undefined || row.suspect === 1 || row.state !== 'live') return;
     rows.change(row, { suspect: 1, ...wholeFile, due: now() });
@@ -77,7 +72,7 @@ export class PinSources {
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
   #watched(cid: string, service: Readable): BlockSource {
-    const { breakers, now } = this.#context;
+    const { breakers, now } = this.context;
     const watch = async <T>(work: Promise<T>): Promise<T> => {
       try {
         return await work;

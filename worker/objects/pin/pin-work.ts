@@ -11,6 +11,7 @@ import { backoffMs, withJitter } from '../alarm.ts';
 import { isRefusal } from '../metrics/seen-refusals.ts';
 import { SourceError } from '../../backends/source-error.ts';
 import { err, type Result } from '../result.ts';
+import { WithContext } from '../with-context.ts';
 import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
 import { isBeingPinned, isSpare, isSure } from './last-copy.ts';
@@ -44,21 +45,14 @@ const uploadsMs = 60_000;
 const noCopyMs = 86_400_000;
 
 /** The reads and requests to services that rows ask for. */
-export class PinWork {
-  readonly #o: WorkContext;
-  readonly #check: PinCheck;
+export class PinWork extends WithContext<WorkContext> {
   /** Sources that are asked for the blocks of CIDs. */
-  readonly sources: PinSources;
-
-  constructor(context: WorkContext) {
-    this.#o = context;
-    this.sources = new PinSources(context);
-    this.#check = new PinCheck({ ...context, sources: this.sources, work: this });
-  }
+  readonly sources = new PinSources(this.context);
+  readonly #check = new PinCheck({ ...this.context, sources: this.sources, work: this });
 
   /** Returns the time of the next check of a pin that is in order, in ms. */
   nextCheck(): number {
-    return this.#o.now() + checkMs.every - Math.round(Math.random() * checkMs.spread);
+    return this.context.now() + checkMs.every - Math.round(Math.random() * checkMs.spread);
   }
 
   /**
@@ -69,7 +63,7 @@ export class PinWork {
   async next(found: PinRow, signal: AbortSignal): Promise<void> {
     const row = identified(found);
     if (row.state === 'unpinning') return void (await this.remove(row));
-    if (row.wanted === 0 && this.#o.rows.pinning(row).length > 0) return await this.#leave(row);
+    if (row.wanted === 0 && this.context.rows.pinning(row).length > 0) return await this.#leave(row);
     if (row.state === 'lost' && row.wanted === 1 && this.sources.besides(row).length > 0)
       return await this.#attempt(row, signal, async () => {
         await this.sources.readDamaged(row, signal);
@@ -84,7 +78,7 @@ export class PinWork {
    * again.
    */
   async remove(found: PinRow): Promise<Removal> {
-    const { rows, breakers, now } = this.#o;
+    const { rows, breakers, now } = this.context;
     const row = identified(found);
     const { service, request_id: requestId } = row;
     const attempts = row.attempts + 1;
@@ -92,7 +86,7 @@ export class PinWork {
     rows.change(row, { attempts, due: now() + backoffMs(attempts), request_id: requestId });
     let kept: boolean;
     try {
-      if (!(await isSpare({ ...this.#o, sources: this.sources }, row))) {
+      if (!(await isSpare({ ...this.context, sources: this.sources }, row))) {
         this.#doubt(row);
         this.settle(row.cid);
         return 'scheduled';
@@ -113,7 +107,7 @@ export class PinWork {
     if (wanted === 1) rows.change(row, { state: 'wanted', attempts: 0, cursor: 0, due: now() });
     else rows.remove(row);
     const status = kept ? 'kept' : 'unpinned';
-    this.#o.removed(row.cid, service, status);
+    this.context.removed(row.cid, service, status);
     return status;
   }
 
@@ -122,7 +116,7 @@ export class PinWork {
    * @returns also why the caller must come again
    */
   async look({ cid, service, requestId }: Reference, row: PinRow | undefined): Promise<Result<{ seen: Looked }>> {
-    const { env, stored } = this.#o;
+    const { env, stored } = this.context;
     return await answered({ event: 'pin.stat', service, requestId }, async () => {
       const backend = backendOf(env, service, requestId);
       const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
@@ -152,7 +146,7 @@ export class PinWork {
    * @param own what the service holds
    */
   refer(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Looked): void {
-    const { rows, migrations, now } = this.#o;
+    const { rows, migrations, now } = this.context;
     const { cid, service, isPart = false, requestId = null } = reference;
     rows.add(cid, service, 'live', this.nextCheck());
     const isNew = !pinned && (row === undefined || row.read_from === null);
@@ -178,9 +172,10 @@ export class PinWork {
    * @param requestId of the request from which it follows
    */
   addBackends(cid: string, requestId: string | null): void {
-    const { env, rows, now } = this.#o;
+    const { env, rows, now } = this.context;
     const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
-    const isOpen = (id: string) => rows.find(cid, id) === undefined && this.#o.migrations.targetOf(id) === undefined;
+    const isOpen = (id: string) =>
+      rows.find(cid, id) === undefined && this.context.migrations.targetOf(id) === undefined;
     const others = servicesOf(env).filter(({ id }) => isOpen(id));
     const added = others.slice(0, Math.max(0, replicas(env) - held.length));
     for (const { id } of added) rows.add(cid, id, 'wanted', now(), requestId);
@@ -188,7 +183,7 @@ export class PinWork {
 
   /** Lets all bytes of a row be read and verified, from now on. */
   readAll(row: PinRow): void {
-    this.#o.rows.change(row, { ...wholeFile, due: this.#o.now() });
+    this.context.rows.change(row, { ...wholeFile, due: this.context.now() });
   }
 
   /**
@@ -197,7 +192,7 @@ export class PinWork {
    * @returns whether a block was removed
    */
   async clear(row: PinRow): Promise<boolean> {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.context;
     const { damaged } = row;
     const service = this.sources.service(row);
     const blocks = takesBlocks(service) ? service : undefined;
@@ -213,9 +208,9 @@ export class PinWork {
 
   /** Looks whether the uploads have ended that may pin what a service is not to hold any more. */
   async #leave(row: PinRow): Promise<void> {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.context;
     rows.change(row, { due: now() + uploadsMs });
-    if (await isBeingPinned(this.#o, row)) return;
+    if (await isBeingPinned(this.context, row)) return;
     rows.change(row, { due: now() });
     this.settle(row.cid);
   }
@@ -226,13 +221,13 @@ export class PinWork {
    */
   #doubt(row: PinRow): PinRow {
     const doubted = { ...row, state: 'lost', damaged: null, ...wholeFile } as const;
-    this.#o.rows.change(row, { state: 'lost', damaged: null, ...wholeFile });
+    this.context.rows.change(row, { state: 'lost', damaged: null, ...wholeFile });
     return doubted;
   }
 
   /** Makes an attempt, after which the row is due again, whatever happens. */
   async #attempt(row: IdentifiedRow, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
-    const { rows, breakers, now } = this.#o;
+    const { rows, breakers, now } = this.context;
     const { service, request_id: requestId } = row;
     const attempts = row.attempts + 1;
     const due = now() + withJitter(backoffMs(attempts));
@@ -246,7 +241,7 @@ export class PinWork {
       const failure = { reason: reasonOf(error), detail: detailOf(error) };
       const isCopying = row.state !== 'live' && row.state !== 'lost';
       if (isCopying && !(error instanceof SourceError) && isRefusal(failure.reason))
-        this.#o.refused(service, failure.reason);
+        this.context.refused(service, failure.reason);
       if (error instanceof SourceError || !isServiceFault(error))
         return rows.change(row, isCopying ? { state: 'failed', ...failure } : failure);
       breakers.failed(service, now(), error.retryAfterSeconds);
@@ -256,7 +251,7 @@ export class PinWork {
 
   /** Copies the next piece of a file to a service, and pins it after the last one. */
   async #copy(row: PinRow, signal: AbortSignal): Promise<void> {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.context;
     const { cid } = row;
     const sources = this.sources.besides(row);
     if (sources.length === 0 && !rows.ofCid(cid).some(({ state }) => state === 'live'))
@@ -264,7 +259,7 @@ export class PinWork {
     if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
     const target = this.sources.service(row);
     if (target.takes === 'objects') {
-      if (!(await this.#o.stored.copy(row, sources, limited(signal)))) return;
+      if (!(await this.context.stored.copy(row, sources, limited(signal)))) return;
       this.#recordLive(row);
       return this.settle(cid);
     }
@@ -293,7 +288,7 @@ export class PinWork {
       // The service's own time limits end it. It is not interrupted: a pin must not come after its
       // removal.
       const o = { bytes: copied.size, beside: wasThere === 1, signal: new AbortController().signal };
-      await pinningNow(this.#o, row, () => target.pin(cid, o));
+      await pinningNow(this.context, row, () => target.pin(cid, o));
     } catch (error) {
       if (isMissing(error)) rows.change(row, { cursor: 0 });
       throw error;
@@ -310,9 +305,9 @@ export class PinWork {
    */
   async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
     const { cid } = row;
-    this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
+    this.context.rows.change(row, { state: 'copying', reason: null, detail: null });
     const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };
-    const held = await pinningNow(this.#o, row, () => target.hold(file, signal));
+    const held = await pinningNow(this.context, row, () => target.hold(file, signal));
     if (held === 'held') this.#recordLive(row);
     else this.#recordTaken(row);
   }
@@ -322,12 +317,12 @@ export class PinWork {
    * make its own of the same bytes at the same moment.
    */
   soon(): number {
-    return this.#o.now() + withJitter(soonMs);
+    return this.context.now() + withJitter(soonMs);
   }
 
   /** Records that a service holds a file. */
   #recordLive(row: PinRow): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.context;
     this.#recordTaken(row);
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
     rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });
@@ -335,7 +330,7 @@ export class PinWork {
 
   /** Records that a service takes what it had refused. */
   #recordTaken({ service, reason }: PinRow): void {
-    if (isRefusal(reason)) this.#o.refused(service, null);
+    if (isRefusal(reason)) this.context.refused(service, null);
   }
 
   /**
@@ -343,7 +338,7 @@ export class PinWork {
    * place has it, every byte was read from there, and no upload may be about to pin it.
    */
   settle(cid: string): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.context;
     const all = rows.ofCid(cid);
     const staying = all.filter(({ wanted, state }) => wanted === 1 && state === 'live');
     for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
@@ -366,7 +361,7 @@ export class PinWork {
     const { cid, was_there: wasThere, anchored } = row;
     const service = this.sources.service(row);
     if (service.takes === 'objects') {
-      await this.#o.stored.remove(row);
+      await this.context.stored.remove(row);
       return false;
     }
     if (!takesBlocks(service)) {

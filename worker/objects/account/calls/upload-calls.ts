@@ -2,7 +2,7 @@
 import { describe } from '../../../../shared/errors.ts';
 import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
-import type { AccountContext, Caller } from '../account-context.ts';
+import type { Caller } from '../account-context.ts';
 import type { FileDetails } from '../files/file-rows.ts';
 import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance } from '../keys/key-limits.ts';
@@ -63,13 +63,8 @@ type BegunFile = { details: FileDetails; isProvisional: boolean };
  * continue it, and only one with `keys` sees it, and may end it.
  */
 export class UploadCalls extends AccountCalls {
-  readonly #finisher: UploadFinisher;
+  readonly #finisher = new UploadFinisher(this.context);
   readonly #running = new RunningRequests();
-
-  constructor(context: AccountContext) {
-    super(context);
-    this.#finisher = new UploadFinisher(context);
-  }
 
   /** Begins an upload, unless a first request with this claim has. */
   create(

@@ -8,6 +8,7 @@ import { errorText, log } from '../../../log.ts';
 import { importRoot } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, toError, unwrap, type Result } from '../../result.ts';
+import { WithContext } from '../../with-context.ts';
 import type { AccountContext } from '../account-context.ts';
 import { addReference } from '../delivery.ts';
 import type { NewFile } from '../files/file-rows.ts';
@@ -40,16 +41,11 @@ export function retryMs(attempts: number): number {
 type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undefined };
 
 /** Finishes the uploads of an account. */
-export class UploadFinisher {
-  readonly #context: AccountContext;
+export class UploadFinisher extends WithContext<AccountContext> {
   /**
    * Attempts that run. An object that is started again has none, and its alarm begins another one.
    */
   readonly #running = new Map<string, Promise<void>>();
-
-  constructor(context: AccountContext) {
-    this.#context = context;
-  }
 
   /**
    * Finishes an upload: at once, or in the alarm where the file is large.
@@ -58,7 +54,7 @@ export class UploadFinisher {
    * @returns the CID of the file; `cid_mismatch`, `gone`, `not_found`
    */
   async begin(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
-    const { uploads, alarm, now } = this.#context;
+    const { uploads, alarm, now } = this.context;
     const upload = uploads.find(uploadId);
     if (upload === undefined) return err('not_found');
     if (upload.state === 'failed') return err(upload.code ?? 'gone');
@@ -94,19 +90,19 @@ export class UploadFinisher {
 
   /** Ends an upload without a file. The row remains, and says why. */
   async fail(uploadId: string, code: Code): Promise<void> {
-    const { uploads, alarm, erased, now } = this.#context;
+    const { uploads, alarm, erased, now } = this.context;
     const expiresAt = now() + endedMs;
-    this.#context.transaction(() => {
-      abandonUpload(this.#context, uploadId);
+    this.context.transaction(() => {
+      abandonUpload(this.context, uploadId);
       uploads.end(uploadId, { state: 'failed', code, expiresAt });
     });
     await alarm.by(expiresAt);
-    await this.#context.flushSoon();
+    await this.context.flushSoon();
     await erased();
   }
 
   async #attempt(uploadId: string): Promise<void> {
-    const { uploads, alarm, now } = this.#context;
+    const { uploads, alarm, now } = this.context;
     const upload = uploads.find(uploadId);
     if (upload === undefined || upload.state !== 'finishing') return;
     const attempts = upload.attempts + 1;
@@ -126,7 +122,7 @@ export class UploadFinisher {
   }
 
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
-    const { uploads, files, parts, row, env, erased, alarm, now } = this.#context;
+    const { uploads, files, parts, row, env, erased, alarm, now } = this.context;
     const { uploadId, createdBy, mode, filename, contentType, beginning } = upload;
     const service = resumedIntake(env, upload.service, { account: row.open?.id ?? '', uploadId, parts, requestId });
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
@@ -149,7 +145,7 @@ export class UploadFinisher {
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     else await service.abandon?.();
     const expiresAt = now() + endedMs;
-    this.#context.transaction(() => {
+    this.context.transaction(() => {
       const failure = files.checkAllowance(uploadId, true);
       if (failure !== undefined) throw toError(failure);
       // The pending file is gone if the upload was removed in the meantime.
@@ -158,12 +154,12 @@ export class UploadFinisher {
       uploads.end(uploadId, { state: 'done', code: null, expiresAt });
     });
     await alarm.by(expiresAt);
-    await this.#context.flushSoon();
+    await this.context.flushSoon();
     await erased();
   }
 
   async #leaves({ uploadId, tail }: UploadRecord): Promise<Leaves> {
-    const parts = this.#context.parts.pinned(uploadId);
+    const parts = this.context.parts.pinned(uploadId);
     const before = parts.reduce((sum, part) => sum + part.bytes, 0);
     // An empty file is one empty leaf.
     const lastLeaf = tail.length > 0 || before === 0 ? tail : undefined;

@@ -10,6 +10,7 @@ import { timeLimit } from '../../../backends/time-limit.ts';
 import { SealpinError } from '../../../../shared/errors.ts';
 import { askInBatches } from '../../batches.ts';
 import { unwrap } from '../../result.ts';
+import { WithContext } from '../../with-context.ts';
 import { firstShard } from '../migrations.ts';
 import { shardName } from '../shard-names.ts';
 import type { ObjectRows, StoreContext, Sweep } from './object-rows.ts';
@@ -32,20 +33,14 @@ const listMs = 60_000;
 type Context = StoreContext & { rows: ObjectRows };
 
 /** The sweeps of an object. */
-export class ObjectSweeps {
-  readonly #o: Context;
-
-  constructor(context: Context) {
-    this.#o = context;
-  }
-
+export class ObjectSweeps extends WithContext<Context> {
   /**
    * Compares what a store has below the digits of this object with the rows. What has none, and is
    * old, is removed, unless it is so much, or was there before the rows, that the operator must say
    * so.
    */
   async run(sweep: Sweep): Promise<void> {
-    const { env, rows, now } = this.#o;
+    const { env, rows, now } = this.context;
     const { service, allowed, inherited } = sweep;
     const next = now() + sweepMs.every;
     rows.changeSweep(service, { due: next });
@@ -113,12 +108,12 @@ export class ObjectSweeps {
   /** Returns the `<id>`s and CIDs in the keys of objects that no row needs. */
   async #unneeded(service: string, objects: readonly ListedObject[]): Promise<string[]> {
     const names = [...new Set(objects.flatMap(({ key }) => nameIn(key) ?? []))];
-    const ids = names.filter((name) => isId(name) && this.#o.rows.find(name) === undefined);
+    const ids = names.filter((name) => isId(name) && this.context.rows.find(name) === undefined);
     return [...ids, ...(await this.#straysOf(service, names, { remove: false }))];
   }
 
   async #removeStrays(service: string, names: readonly string[]): Promise<void> {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.context;
     const removing = { account: '', upload: '', cid: null, parts: 0, state: 'removing', due: now() } as const;
     for (const id of names.filter(isId)) if (rows.find(id) === undefined) rows.add({ id, service, ...removing });
     await this.#straysOf(service, names, { remove: true });
@@ -135,7 +130,7 @@ export class ObjectSweeps {
       shards.set(shard, [...(shards.get(shard) ?? []), cid]);
     }
     const ask = async (cids: readonly string[]) => {
-      const { objects } = await this.#o.shard(cids[0] ?? '');
+      const { objects } = await this.context.shard(cids[0] ?? '');
       return (await unwrap(objects.strays(service, cids, o))).cids;
     };
     return (await askInBatches([...shards.values()], ask)).flat();

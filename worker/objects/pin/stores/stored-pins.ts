@@ -28,6 +28,7 @@ import {
 import { fixedLength } from '../../../backends/objects/fixed-length.ts';
 import { sourceError, type SourceError } from '../../../backends/source-error.ts';
 import { err, unwrap, type Result } from '../../result.ts';
+import { WithContext } from '../../with-context.ts';
 import type { CidQueue } from '../cid-queue.ts';
 import type { StoreContext } from './object-rows.ts';
 import { newObjectId } from './object-names.ts';
@@ -54,19 +55,13 @@ const numbersOfLeaf = 100;
 
 type Context = StoreContext & { rows: PinRows; queue: CidQueue };
 
-export class StoredPins {
-  readonly #o: Context;
-
-  constructor(context: Context) {
-    this.#o = context;
-  }
-
+export class StoredPins extends WithContext<Context> {
   /**
    * Writes the index of a file. Where another one of the same bytes is there and complete, that one
    * stays.
    */
   async keep({ cid, service, file }: Kept): Promise<Result> {
-    const { env, queue, rows } = this.#o;
+    const { env, queue, rows } = this.context;
     return await queue.interrupt(cid, async () => {
       const row = rows.find(cid, service);
       if (row === undefined || row.state === 'unpinning') return err('pinning_timeout', 'the upload timed out');
@@ -82,11 +77,11 @@ export class StoredPins {
    * need them, and so may one whose index names them: `unsure`.
    */
   async holds(cid: string, service: string, id: string): Promise<'holds' | 'not' | 'unsure'> {
-    const row = this.#o.rows.find(cid, service);
+    const row = this.context.rows.find(cid, service);
     if (row?.object === id) return 'holds';
     if (row?.object === null) return 'unsure';
     // A row may be lost, or not say yet what was written; who reads follows the index.
-    const store = storeOf(this.#o.env, service);
+    const store = storeOf(this.context.env, service);
     const index = await this.certain(store, cid);
     if (index === 'absent') return 'not';
     const isOther = index !== 'unusable' && index.id !== id;
@@ -95,7 +90,7 @@ export class StoredPins {
 
   /** Returns those of some CIDs that no row needs at a store. */
   unneeded(service: string, cids: readonly string[]): string[] {
-    const { rows } = this.#o;
+    const { rows } = this.context;
     return cids.filter((cid) => !rows.exists || rows.find(cid, service) === undefined);
   }
 
@@ -104,7 +99,7 @@ export class StoredPins {
    * file may be lost.
    */
   async removeStray(service: string, cid: string): Promise<Result> {
-    const { env, queue, shard } = this.#o;
+    const { env, queue, shard } = this.context;
     return await queue.interrupt(cid, async () => {
       if (this.unneeded(service, [cid]).length === 0) return { ok: true };
       return await answered({ event: 'object.stray', service }, async () => {
@@ -124,7 +119,7 @@ export class StoredPins {
   async adopt({ cid, service, object: known }: Pick<PinRow, 'cid' | 'service' | 'object'>, id: string): Promise<void> {
     if (id === known) return;
     this.#checkPlace({ cid, service }, id);
-    await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
+    await unwrap((await this.context.shard(id)).objects.bind({ id, service, cid }));
   }
 
   /**
@@ -133,7 +128,7 @@ export class StoredPins {
    * @throws overloaded while something is left
    */
   async remove(row: PinRow): Promise<void> {
-    const { rows, env, shard } = this.#o;
+    const { rows, env, shard } = this.context;
     const { cid, service, object } = row;
     const store = storeOf(env, service, row.request_id ?? undefined);
     const signal = timeLimit(requestMs * 2);
@@ -157,7 +152,7 @@ export class StoredPins {
    * @returns whether that was the last one
    */
   async copy(found: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean> {
-    const { rows, env, now } = this.#o;
+    const { rows, env, now } = this.context;
     const { cid, service } = found;
     const store = storeOf(env, service, found.request_id ?? undefined);
     const options = { signal, limits: { idleMs: blockMs } };
@@ -170,11 +165,11 @@ export class StoredPins {
         encodeIndex(await indexOf(cid, { id, size: file.size, objects: [], ...(await shapeOf()) }));
       const before = found.object;
       rows.change(found, { state: 'copying', cursor: 0, object: id });
-      if (before !== null) await unwrap((await this.#o.shard(before)).objects.abandon(before));
+      if (before !== null) await unwrap((await this.context.shard(before)).objects.abandon(before));
     }
     const { object, cursor, attempts } = rows.find(cid, service) ?? found;
     const id = object ?? '';
-    const { objects: calls } = await this.#o.shard(id);
+    const { objects: calls } = await this.context.shard(id);
     const upload = { id, service, account: '', upload: cid };
     const { from } = await unwrap(calls.open(upload, { numbers: 1, forMs: copyMs }));
     const end = Math.min(file.size, cursor + (attempts > 1 ? step.slowBytes : step.bytes));
@@ -199,7 +194,7 @@ export class StoredPins {
 
   /** The rows of a CID at other stores. */
   #elsewhere({ cid, service }: Pick<PinRow, 'cid' | 'service'>): PinRow[] {
-    return this.#o.rows.ofCid(cid).filter((row) => row.service !== service && row.object !== null);
+    return this.context.rows.ofCid(cid).filter((row) => row.service !== service && row.object !== null);
   }
 
   /**
@@ -220,7 +215,7 @@ export class StoredPins {
     const signal = timeLimit(nodesMs);
     const before = row.object;
     // From now on the row of the objects asks here whether they are needed.
-    await unwrap((await this.#o.shard(file.id)).objects.bind({ id: file.id, service, cid }));
+    await unwrap((await this.context.shard(file.id)).objects.bind({ id: file.id, service, cid }));
     let { id } = file;
     let there: ObjectIndex | undefined;
     if (!(await store.putIndex(cid, file, false, signal))) {
@@ -233,12 +228,13 @@ export class StoredPins {
       const isGood = found !== undefined && row.suspect === 0 && (await store.isComplete(found, signal));
       if (isGood && found.id !== file.id) {
         ({ id } = found);
-        await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
+        await unwrap((await this.context.shard(id)).objects.bind({ id, service, cid }));
       } else if (found?.id !== file.id) await store.putIndex(cid, file, true, signal);
     }
-    this.#o.rows.change(row, { object: id });
+    this.context.rows.change(row, { object: id });
     for (const other of new Set([before, there?.id, file.id]))
-      if (typeof other === 'string' && other !== id) await unwrap((await this.#o.shard(other)).objects.abandon(other));
+      if (typeof other === 'string' && other !== id)
+        await unwrap((await this.context.shard(other)).objects.abandon(other));
   }
 
   /** The index that a store has of a CID, where objects are removed for what it names. */

@@ -1,0 +1,10 @@
+/** Work of a Durable Object in a file of its own. */
+
+/** What does a part of it, with what it needs of the rest. */
+export class WithContext<Context> {
+  protected readonly context: Context;
+
+  constructor(context: Context) {
+    this.context = context;
+  }
+}
