@@ -24,7 +24,7 @@ import { removeUploads } from './calls/upload-finisher.ts';
 import type { AccountEnv } from './delivery.ts';
 import { eventRetentionMs, type EventPage } from './event-rows.ts';
 import { isInvitation } from './keys/invitation.ts';
-import type { NewKey } from './keys/key-rows.ts';
+import type { KeyMaterial, Needed, NewKey } from './keys/key-rows.ts';
 
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
@@ -116,6 +116,11 @@ export class Account extends DurableObject<AccountEnv> {
     await this.context.deliver([message]);
     await alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
+  }
+
+  /** The key material of a caller who has a scope, before a body is read. */
+  caller(hash: string, scope: Needed): Promise<Result<KeyMaterial>> {
+    return this.context.as(hash, scope, (caller) => ({ ok: true, ...this.context.material(caller, true) }));
   }
 
   /**

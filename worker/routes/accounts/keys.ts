@@ -12,7 +12,7 @@ import { keyView } from './account-view.ts';
 
 /** Creates a key within the scopes, the expiry and the limits of the issuer's. */
 export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
-  const issuer = await unwrap(principal.account.keys.issuer(principal.key.hash));
+  const issuer = await unwrap(principal.account.caller(principal.key.hash, 'keys'));
   refuseIdempotencyKey(c);
   const requested = await readJson(c.req.raw, NewApiKey);
   const expiresAt = requested.expiresAt === undefined ? issuer.key.expiresAt : Date.parse(requested.expiresAt);

@@ -29,7 +29,7 @@ import { aboutPlain, checkFileConditions, openRecord, storedFile } from './file-
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
   const { account, key } = principal;
   const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) => {
-    const pairs = await pairsOf(principal, await unwrap(account.files.reader(key.hash)));
+    const pairs = await pairsOf(principal, await unwrap(account.caller(key.hash, 'read')));
     return pairs.map(({ pkcs8 }) => searchTag(pkcs8, tag));
   });
   const result = await unwrap(account.files.list(key.hash, page));
@@ -72,7 +72,7 @@ export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<R
 
 /** Deletes many files at once. */
 export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<Response> {
-  await unwrap(account.files.remover(key.hash));
+  await unwrap(account.caller(key.hash, 'delete'));
   const { files } = await readJson(c.req.raw, FilesToDelete);
   const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
   checkRecoverable(c.env);

@@ -21,6 +21,7 @@ import { parseQuery, type Ctx } from '../../http/app.ts';
 import { checkConditions, isConditional, isNotModified } from '../../http/conditions.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
+import { sharing } from '../../objects/account/keys/invitation.ts';
 import type { KeyRecord } from '../../objects/account/keys/key-rows.ts';
 import { shareColumns, type ShareRecord } from '../../objects/account/shares/share-rows.ts';
 import { shareNoteColumns } from '../../objects/account/tables.ts';
@@ -42,8 +43,7 @@ const defaultOpens = 5;
 const maxBodyBytes = 128 * 1024;
 
 export async function createShare(c: Ctx, caller: Principal): Promise<Response> {
-  const { shares } = caller.account;
-  const { key } = await unwrap(shares.sharer(caller.key.hash));
+  const { key } = await unwrap(caller.account.caller(caller.key.hash, sharing));
   refuseIdempotencyKey(c, 'share');
   const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
   const { files, password } = requested;
@@ -54,7 +54,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   await refuseTaken(c, requested.id);
   const now = Date.now();
   const { share } = await unwrap(
-    shares.create(
+    caller.account.shares.create(
       caller.key.hash,
       {
         ...given(shareNoteColumns, requested),

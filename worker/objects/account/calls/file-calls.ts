@@ -41,11 +41,6 @@ export class FileCalls extends AccountCalls {
     });
   }
 
-  /** Returns the keys that open the files. */
-  reader(hash: string): Promise<Result<KeyMaterial>> {
-    return this.context.as(hash, 'read', (caller) => ({ ok: true, ...this.context.material(caller, true) }));
-  }
-
   /** A page of files, and what opens them. */
   list(hash: string, page: PageOptions): Promise<Result<KeyMaterial & Page>> {
     const { sql, now } = this.context;
@@ -132,11 +127,6 @@ export class FileCalls extends AccountCalls {
       await erased();
       return this.#receipt(fileId);
     });
-  }
-
-  /** Checks that a caller may delete files, before a body is read. */
-  remover(hash: string): Promise<Result> {
-    return this.context.as(hash, 'delete', () => ({ ok: true }));
   }
 
   /**

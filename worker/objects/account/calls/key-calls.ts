@@ -5,14 +5,7 @@ import type { AccountContext } from '../account-context.ts';
 import type { AccountRecord, Recovery, StoredRecovery } from '../account-row.ts';
 import { isInvitation, maxInvitations } from '../keys/invitation.ts';
 import { exceedsPromise } from '../keys/key-limits.ts';
-import {
-  exceedsIssuer,
-  isSameHash,
-  type KeyMaterial,
-  type KeyRecord,
-  type NewKey,
-  type RevokeOptions,
-} from '../keys/key-rows.ts';
+import { exceedsIssuer, isSameHash, type KeyRecord, type NewKey, type RevokeOptions } from '../keys/key-rows.ts';
 import type { UsagePage, Used } from '../keys/key-usage.ts';
 import type { Ended } from '../shares/share-rows.ts';
 import { AccountCalls } from './account-calls.ts';
@@ -24,11 +17,6 @@ import { removeUploads } from './upload-finisher.ts';
  * and what they use.
  */
 export class KeyCalls extends AccountCalls {
-  /** The key material of a caller who may issue keys. */
-  issuer(hash: string): Promise<Result<KeyMaterial>> {
-    return this.context.as(hash, 'keys', (caller) => ({ ok: true, ...this.context.material(caller, true) }));
-  }
-
   /**
    * Adds a key within its issuer's scopes and expiry.
    * @param spki of the private key that is sealed to it

@@ -48,11 +48,6 @@ type Revoked = EndedShare & { files: string[]; backedUp: boolean };
 
 /** The shares of an account: their rows here, and their records in the objects `Share`. */
 export class ShareCalls extends AccountCalls {
-  /** The key of a caller who may share. */
-  sharer(hash: string): Promise<Result<{ key: KeyRecord }>> {
-    return this.context.as(hash, sharing, ({ key }) => ({ ok: true, key }));
-  }
-
   /** Checks that a caller may change a share, before a body is read. @returns as `change` */
   changer(hash: string, id: string): Promise<Result> {
     return this.context.as(hash, sharing, async ({ key }) =>
