@@ -45,16 +45,14 @@ export class Alarm {
       // Another call may have set it meanwhile.
     } while (known !== this.#known);
     if (set !== null && set <= dueMs) return;
-    await this.#set(dueMs);
+    await this.reset(dueMs);
   }
 
-  /** Sets the alarm again after it rang; undefined: nothing is due. */
+  /**
+   * Sets the alarm, as after it rang; undefined: nothing is due. A call that waits for what is set
+   * waits until it is.
+   */
   async reset(dueMs: number | undefined): Promise<void> {
-    await this.#set(dueMs);
-  }
-
-  /** A call that waits for what is set waits until it is. */
-  async #set(dueMs: number | undefined): Promise<void> {
     const storage = this.#storage;
     const written = dueMs === undefined ? storage.deleteAlarm() : storage.setAlarm(Math.min(dueMs, lastMs));
     const known = written.then(() => dueMs ?? null);
