@@ -5,6 +5,7 @@
  * at most.
  */
 import { hasTable, insert, list } from '../sql.ts';
+import { StorageRows } from '../storage-rows.ts';
 import { firstByte, hex } from './shard-names.ts';
 
 /**
@@ -14,44 +15,35 @@ import { firstByte, hex } from './shard-names.ts';
 const mostRoots = 16;
 
 /** The rows in an object's storage. Their table comes with the first one. */
-export class BlockRoots {
-  readonly #sql: SqlStorage;
-  #exists = false;
-
+export class BlockRoots extends StorageRows {
   constructor(sql: SqlStorage) {
-    this.#sql = sql;
-    this.reload();
-  }
-
-  /** Looks for the table again, to be called after a transaction that has failed. */
-  reload(): void {
-    const sql = this.#sql;
-    this.#exists = hasTable(sql, 'block_below');
+    super(sql);
     // Builds before this one had rows in all 256 objects, of blocks that somebody had read.
     if (hasTable(sql, 'block_root')) sql.exec('DROP TABLE block_root');
   }
 
   add(root: string, cids: readonly string[]): void {
-    if (!this.#exists) {
-      this.#sql.exec(`
-        CREATE TABLE IF NOT EXISTS block_below (cid TEXT NOT NULL, root TEXT NOT NULL, PRIMARY KEY (cid, root))
-          WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS block_below_root ON block_below (root);
+    if (!this.#exists())
+      this.sql.exec(`
+        CREATE TABLE block_below (cid TEXT NOT NULL, root TEXT NOT NULL, PRIMARY KEY (cid, root)) WITHOUT ROWID;
+        CREATE INDEX block_below_root ON block_below (root);
       `);
-      this.#exists = true;
-    }
-    for (const cid of cids) insert(this.#sql, 'block_below', { cid, root }, 'ON CONFLICT DO NOTHING');
+    for (const cid of cids) insert(this.sql, 'block_below', { cid, root }, 'ON CONFLICT DO NOTHING');
   }
 
   /** The roots that a block is below. */
   of(cid: string): string[] {
-    if (!this.#exists) return [];
-    return list(this.#sql, 'SELECT root FROM block_below WHERE cid = ? LIMIT ?', cid, mostRoots);
+    if (!this.#exists()) return [];
+    return list(this.sql, 'SELECT root FROM block_below WHERE cid = ? LIMIT ?', cid, mostRoots);
   }
 
   /** Forgets all blocks below a root. */
   remove(root: string): void {
-    if (this.#exists) this.#sql.exec('DELETE FROM block_below WHERE root = ?', root);
+    if (this.#exists()) this.sql.exec('DELETE FROM block_below WHERE root = ?', root);
+  }
+
+  #exists(): boolean {
+    return hasTable(this.sql, 'block_below');
   }
 }
 

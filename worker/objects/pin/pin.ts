@@ -196,12 +196,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Remembers blocks as those below a root. */
   async addBlocks(root: string, cids: readonly string[]): Promise<Result> {
-    try {
-      this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
-    } catch (error) {
-      this.#blocks.reload();
-      throw error;
-    }
+    this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
     return { ok: true };
   }
 
