@@ -39,10 +39,8 @@ async function parseBody(request: Request, maxBytes: number): Promise<unknown> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
     const json = decoder.decode(bytes);
-    if (depthOf(json) > maxDepth)
-      throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
-    const value: unknown = JSON.parse(json);
     const name = repeatedName(json);
+    const value: unknown = JSON.parse(json);
     if (name !== undefined)
       throw new SealpinError(
         'invalid_json',
@@ -54,43 +52,30 @@ async function parseBody(request: Request, maxBytes: number): Promise<unknown> {
   }
 }
 
-/** Levels of a JSON text, counted before it is parsed; brackets inside strings do not count. */
-function depthOf(json: string): number {
-  let depth = 0;
-  let deepest = 0;
-  let inString = false;
+/**
+ * A name that an object in a JSON text has twice: programs differ in which of them counts. The text
+ * need not be valid.
+ * @throws invalid_json for more levels than a body may have
+ */
+function repeatedName(json: string): string | undefined {
+  const open: Set<string>[] = [];
+  let repeated: string | undefined;
   // Not a regular expression: one that matches whole strings starts over at each quote of a string
   // without an end.
   for (let index = 0; index < json.length; index += 1) {
     const char = json[index];
-    if (inString) {
-      if (char === '\\') index += 1;
-      else if (char === '"') inString = false;
-    } else if (char === '"') inString = true;
-    else if (char === '[' || char === '{') {
-      depth += 1;
-      deepest = Math.max(deepest, depth);
-    } else if (char === ']' || char === '}') depth -= 1;
-  }
-  return deepest;
-}
-
-/** A name that an object in valid JSON has twice: programs differ in which of them counts. */
-function repeatedName(json: string): string | undefined {
-  const open: Set<string>[] = [];
-  for (let index = 0; index < json.length; index += 1) {
-    const char = json[index];
     if (char === '{' || char === '[') open.push(new Set());
     else if (char === '}' || char === ']') open.pop();
+    if (open.length > maxDepth) throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
     if (char !== '"') continue;
     const start = index;
-    for (index += 1; json[index] !== '"'; index += 1) if (json[index] === '\\') index += 1;
+    for (index += 1; index < json.length && json[index] !== '"'; index += 1) if (json[index] === '\\') index += 1;
     const text = json.slice(start, index + 1);
     while (' \t\r\n'.includes(json[index + 1] ?? '-')) index += 1;
     if (json[index + 1] !== ':') continue;
     const name = JSON.parse(text) as string;
-    if (open.at(-1)?.has(name)) return name;
+    if (open.at(-1)?.has(name)) repeated ??= name;
     open.at(-1)?.add(name);
   }
-  return undefined;
+  return repeated;
 }
