@@ -4,7 +4,9 @@ import {
   AccountSummary,
   ApiKeyRecord,
   type AccountDetails,
+  type EndedShare,
   type NewAccountResponse,
+  type Revoked,
 } from '../../../shared/api.ts';
 import { encodePublicKeyFile } from '../../../shared/crypto/index.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
@@ -38,4 +40,9 @@ export function accountSummary({ account, usage, settings }: AdministeredAccount
 /** An API key's record in the shape of the API. @param account the id of its account */
 export function keyView(account: string, key: KeyRecord): ApiKeyRecord {
   return { ...viewed(keyColumns, ApiKeyRecord, key), account, limits: key.limits && { ...key.limits } };
+}
+
+/** Keys that were revoked, and the shares that ended with them. */
+export function revokedView({ revoked, shares }: { revoked: string[]; shares: readonly EndedShare[] }): Revoked {
+  return { revoked, shares: shares.length > 0 ? [...shares] : undefined };
 }

@@ -18,10 +18,7 @@ import {
   generateKeyPair,
   isAccountId,
   isKeyPair,
-  keyIdOf,
   newAccountId,
-  newApiKey,
-  sealPrivateKey,
   signerOf,
   type ApiKey,
 } from '../../../shared/crypto/index.ts';
@@ -34,6 +31,7 @@ import type { Principal } from '../../auth/authenticate.ts';
 import { listed } from '../../objects/account/account-list.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { accountSummary, accountView, keyView, rotationView } from './account-view.ts';
+import { newKey } from './keys.ts';
 import type { Account } from '../../objects/account/account.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
 import { isSameHash, type NewKey } from '../../objects/account/keys/key-rows.ts';
@@ -54,7 +52,7 @@ export async function createAccount(c: Ctx): Promise<Response> {
     recoveryKey: recipient?.text ?? null,
     createdAt: Date.now(),
   };
-  const { apiKey, key } = await newFullKey(account, pair.pkcs8, label);
+  const { apiKey, key } = await newFullKey({ id, ...pair }, label);
   const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
   await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key, quotaBytes));
   return accountCreated(c, account, apiKey, key);
@@ -141,7 +139,7 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   const isOurs = isKeyPair(shown.pkcs8, spki);
   if (!isSameHash(shown.secretHash, recovery.secretHash) || !isOurs)
     throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
-  const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
+  const { apiKey, key } = await newFullKey({ id, spki, pkcs8: shown.pkcs8 }, label ?? 'recovered');
   const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
   const { account } = await unwrap(object.keys.recover(shown.secretHash, next, key));
   return accountCreated(c, account, apiKey, key);
@@ -153,26 +151,8 @@ const currentFile = 'each recovery replaces the file: get it again with GET /v1/
 const noSecret = 'the recovery file of this account has no secret: an older version wrote it, and it recovers nothing';
 const noSecretHint = 'make a new account with a recovery key, and store the files there';
 
-async function newFullKey(
-  account: { id: string; spki: Uint8Array },
-  pkcs8: Uint8Array,
-  label: string,
-): Promise<{ apiKey: ApiKey; key: NewKey }> {
-  const apiKey = await newApiKey(account.id);
-  const id = keyIdOf(apiKey.hash);
-  const sealed = await sealPrivateKey(apiKey, { id, pkcs8, spki: account.spki });
-  const key: NewKey = {
-    id,
-    hash: apiKey.hash,
-    signer: signerOf(apiKey),
-    label,
-    scopes: [...fullScopes],
-    createdAt: Date.now(),
-    expiresAt: null,
-    createdBy: null,
-    sealed,
-  };
-  return { apiKey, key };
+async function newFullKey(account: Parameters<typeof newKey>[0], label: string): ReturnType<typeof newKey> {
+  return await newKey(account, { label, scopes: [...fullScopes], expiresAt: null, createdBy: null });
 }
 
 function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: NewKey): Response {

@@ -1,6 +1,6 @@
 /** `/v1/keys`: API keys create, list and revoke API keys. */
-import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse, type Revoked } from '../../../shared/api.ts';
-import { keyIdOf, newApiKey, sealPrivateKey, signerOf } from '../../../shared/crypto/index.ts';
+import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse } from '../../../shared/api.ts';
+import { keyIdOf, newApiKey, sealPrivateKey, signerOf, type ApiKey } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { toError, unwrap } from '../../objects/result.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
@@ -8,7 +8,7 @@ import { readJson } from '../../http/json-body.ts';
 import { privateKeyOf, type Principal } from '../../auth/authenticate.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { exceedsIssuer, type NewKey } from '../../objects/account/keys/key-rows.ts';
-import { keyView } from './account-view.ts';
+import { keyView, revokedView } from './account-view.ts';
 
 /** Creates a key within the scopes, the expiry and the limits of the issuer's. */
 export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
@@ -19,7 +19,6 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   const record = {
     label: requested.label,
     scopes: requested.scopes,
-    createdAt: Date.now(),
     expiresAt,
     createdBy: issuer.key.id,
     limits:
@@ -32,16 +31,24 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   if (expiresAt !== null && expiresAt <= Date.now())
     throw new SealpinError('invalid_request', 'expiresAt is in the past');
 
-  const { account } = principal.key;
-  const apiKey = await newApiKey(account);
-  const id = keyIdOf(apiKey.hash);
+  const { account: id } = principal.key;
   const { spki } = issuer;
-  const sealed = requested.scopes.includes('read')
-    ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(principal, issuer), spki })
-    : null;
-  const key: NewKey = { id, hash: apiKey.hash, signer: signerOf(apiKey), ...record, sealed };
+  const pkcs8 = requested.scopes.includes('read') ? await privateKeyOf(principal, issuer) : null;
+  const { apiKey, key } = await newKey({ id, spki, pkcs8 }, record);
   await unwrap(principal.account.keys.add(principal.key.hash, key, spki));
-  return c.json<NewApiKeyResponse>({ key: keyView(account, key), apiKey: apiKey.text }, 201);
+  return c.json<NewApiKeyResponse>({ key: keyView(id, key), apiKey: apiKey.text }, 201);
+}
+
+/** Makes a key of an account. @param account `pkcs8`: null for a key that opens no files */
+export async function newKey(
+  { id: account, pkcs8, spki }: { id: string; pkcs8: Uint8Array | null; spki: Uint8Array },
+  about: Omit<NewKey, 'id' | 'hash' | 'signer' | 'createdAt' | 'sealed'>,
+): Promise<{ apiKey: ApiKey; key: NewKey }> {
+  const apiKey = await newApiKey(account);
+  const { hash } = apiKey;
+  const id = keyIdOf(hash);
+  const sealed = pkcs8 && (await sealPrivateKey(apiKey, { id, pkcs8, spki }));
+  return { apiKey, key: { ...about, id, hash, signer: signerOf(apiKey), createdAt: Date.now(), sealed } };
 }
 
 /** Lists the keys that are not revoked, and marks the one of the request. */
@@ -61,11 +68,8 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
  */
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
-  const { revoked, shares } = await unwrap(
+  const ended = await unwrap(
     principal.account.keys.revoke(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
   );
-  return c.json<Revoked>({
-    revoked: [...revoked],
-    shares: shares.length > 0 ? shares.map(({ id, record }) => ({ id, record })) : undefined,
-  });
+  return c.json(revokedView(ended));
 }

@@ -23,6 +23,7 @@ import type { KeyMaterial } from '../../objects/account/keys/key-rows.ts';
 import { newRecovery, parseRecoveryKey } from '../../objects/account/keys/recovery-file.ts';
 import type { Behind, Rewrapped } from '../../objects/account/keys/rotation-rows.ts';
 import { unwrap } from '../../objects/result.ts';
+import { revokedView } from './account-view.ts';
 
 /** The most headers of one request: some hundred milliseconds of the processor. */
 const batch = 200;
@@ -70,7 +71,7 @@ async function begin(
   const next = await generateKeyPair();
   const sealed = await sealPrivateKey(key, { id: material.key.id, pkcs8: next.pkcs8, spki: next.spki });
   const recovery = recoveryKey === null ? null : await newRecovery(parseRecoveryKey(recoveryKey), next.pkcs8);
-  const { revoked, shares } = await unwrap(
+  const ended = await unwrap(
     account.rotation.begin(key.hash, {
       replaces: material.spki,
       spki: next.spki,
@@ -79,10 +80,7 @@ async function begin(
       recovery,
     }),
   );
-  return {
-    revoked: [...revoked],
-    shares: shares.length > 0 ? shares.map(({ id, record }) => ({ id, record })) : undefined,
-  };
+  return revokedView(ended);
 }
 
 /**
