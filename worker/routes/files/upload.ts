@@ -19,7 +19,6 @@ import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
 import { handedFile } from '../../upload/handed-over.ts';
 import { sendCar } from '../../upload/send-car.ts';
-import { requestIntake } from '../../upload/request-intake.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
 import { withPermit, leafPermits } from '../../upload/semaphore.ts';
@@ -32,7 +31,10 @@ import type { Claim } from '../../objects/account/uploads/claims.ts';
 import { exceedsInvitation } from '../../objects/account/keys/invitation.ts';
 import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
 import { storedBytes } from '../../objects/account/keys/reserved.ts';
+import { firstBackendOf } from '../../backends/configured.ts';
 import { atServices } from '../../backends/unavailable.ts';
+import { intakeOf } from '../../objects/pin/stores/object-intake.ts';
+import { uploadMs } from '../../objects/pin/stores/object-rows.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 import { newPins } from './file-backends.ts';
 
@@ -184,6 +186,9 @@ type Job = {
   signal: AbortSignal;
 };
 
+/** The most objects of one request: each has a MiB, but for the last of each part of a CAR. */
+const mostObjects = 100_000;
+
 /** A file that is new. */
 const unchanged = { version: 0, changedAt: null, description: {}, rewrapped: 0, details: null };
 
@@ -197,8 +202,13 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const { requestId } = c.var;
-  const intake = { account: account.name, uploadId: fileId, isForeign: announced.car, requestId };
-  const service = requestIntake(c.env, intake);
+  const service = intakeOf(c.env, firstBackendOf(c.env, requestId), {
+    account: account.name ?? '',
+    uploadId: fileId,
+    isForeign: announced.car,
+    numbers: mostObjects,
+    forMs: uploadMs,
+  });
   const { isOnly, isProvisional, names } = announced;
   const terms = { claim, isOnly, isProvisional, names, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };

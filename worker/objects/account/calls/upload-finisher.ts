@@ -5,15 +5,19 @@ import { isSealpinError, SealpinError, type Code } from '../../../../shared/erro
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { errorText, log } from '../../../log.ts';
+import { backendOf } from '../../../backends/configured.ts';
+import type { Intake } from '../../../backends/contract.ts';
 import { importRoot } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
+import { intakeOf } from '../../pin/stores/object-intake.ts';
+import { objectsOf, parseObjectNames } from '../../pin/stores/object-names.ts';
+import { uploadMs } from '../../pin/stores/object-rows.ts';
 import { err, toError, unwrap, type Result } from '../../result.ts';
 import { WithContext } from '../../with-context.ts';
 import type { AccountContext } from '../account-context.ts';
 import { addReference } from '../delivery.ts';
 import type { NewFile } from '../files/file-rows.ts';
 import { referenceRemoval } from '../outbox.ts';
-import { resumedIntake } from '../uploads/resumed-intake.ts';
 import type { UploadRecord } from '../uploads/upload-rows.ts';
 import { pendingMs } from './pending-calls.ts';
 
@@ -124,7 +128,7 @@ export class UploadFinisher extends WithContext<AccountContext> {
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
     const { uploads, files, parts, row, env, erased, alarm, now } = this.context;
     const { uploadId, createdBy, mode, filename, contentType, beginning } = upload;
-    const service = resumedIntake(env, upload.service, { account: row.open?.id ?? '', uploadId, parts, requestId });
+    const service = this.#intake(upload, requestId);
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
     const { signal } = new AbortController();
@@ -156,6 +160,19 @@ export class UploadFinisher extends WithContext<AccountContext> {
     await alarm.by(expiresAt);
     await this.context.flushSoon();
     await erased();
+  }
+
+  /** Makes an intake that knows the objects of the parts, where they are some. */
+  #intake({ uploadId, service }: UploadRecord, requestId: string): Intake {
+    const { env, row, parts } = this.context;
+    const pinned = parts.pinned(uploadId);
+    const objects = pinned.flatMap(({ cid, bytes }) => {
+      const names = parseObjectNames(cid);
+      return names === undefined ? [] : objectsOf(names, bytes);
+    });
+    const before = { objects, digests: concat(...pinned.map(({ digests }) => digests)) };
+    const options = { account: row.open?.id ?? '', uploadId, numbers: 1, forMs: uploadMs, before };
+    return intakeOf(env, backendOf(env, service, requestId), options);
   }
 
   async #leaves({ uploadId, tail }: UploadRecord): Promise<Leaves> {
