@@ -232,15 +232,15 @@ class ResumedUpload {
   ): Promise<void> {
     const { caller, upload, lease, service, requestId } = this.#options;
     const { uploadId, mode } = upload;
-    const { uploads } = caller.account;
+    const { uploads, pending } = caller.account;
     const partId = sent && crypto.randomUUID();
     if (sent !== undefined && partId !== undefined) {
       const { part, held, name } = sent;
       // Objects have their row, and their name is known once they are stored.
       if (name !== undefined) await held;
       const row = { ...part, cid: name?.() ?? part.cid, id: partId, uploadId, service: service.id, requestId };
-      const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
-      const withdraw = (): Promise<unknown> => caller.account.pending.withdrawPart(partId);
+      const plan = await unwrap(pending.intendPart(caller.key.hash, row, lease));
+      const withdraw = (): Promise<unknown> => pending.withdrawPart(partId);
       if (name === undefined)
         await pinPlanned(service, part, { held, plan, withdraw, signal: this.stop.signal, requestId });
     }

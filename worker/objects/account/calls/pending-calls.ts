@@ -4,7 +4,6 @@
  */
 import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
-import type { AccountContext } from '../account-context.ts';
 import { addReference } from '../delivery.ts';
 import type { FileRecord, NewFile } from '../files/file-rows.ts';
 import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
@@ -79,14 +78,29 @@ export class PendingCalls extends AccountCalls {
     return { ok: true };
   }
 
-  /** Writes the row of a part, then the reference, before the part is pinned. */
-  intendPart(hash: string, part: NewPart): Promise<Result<PinPlan>> {
-    return this.context.as(hash, storing, ({ account }) => intendPart(this.context, account.id, part));
+  /**
+   * Writes the row of a part, then the reference, before the part is pinned.
+   * @param lease of the request, where others may continue the upload
+   */
+  intendPart(hash: string, part: NewPart, lease?: string): Promise<Result<PinPlan>> {
+    const { uploads, parts, alarm, env, now } = this.context;
+    return this.context.as(hash, storing, async ({ account }) => {
+      if (lease !== undefined && !uploads.isHeld(part.uploadId, lease)) return takenOver();
+      // Until it is committed, and long enough for a pin that is on its way.
+      parts.intend(part, now() + pendingMs);
+      await alarm.by(now() + pendingMs);
+      const result = await addReference(env, { ...part, fileId: part.id, account: account.id, isPart: true });
+      if (!result.ok) await this.withdrawPart(part.id);
+      return result;
+    });
   }
 
   /** Releases a part that is known not to be pinned. */
   async withdrawPart(id: string): Promise<Result> {
-    await withdrawPart(this.context, id);
+    const { row, parts, now } = this.context;
+    if (row.open === undefined) return { ok: true };
+    this.context.transaction(() => parts.withdraw(id, now()));
+    await this.context.flushSoon();
     return { ok: true };
   }
 
@@ -233,21 +247,9 @@ export class PendingCalls extends AccountCalls {
   }
 }
 
-/** Writes the row of a part of an account's upload, then its reference. */
-export async function intendPart(context: AccountContext, account: string, part: NewPart): Promise<Result<PinPlan>> {
-  const { parts, alarm, env, now } = context;
-  // Until it is committed, and long enough for a pin that is on its way.
-  parts.intend(part, now() + pendingMs);
-  await alarm.by(now() + pendingMs);
-  const result = await addReference(env, { ...part, fileId: part.id, account, isPart: true });
-  if (!result.ok) await withdrawPart(context, part.id);
-  return result;
-}
-
-async function withdrawPart(context: AccountContext, id: string): Promise<void> {
-  if (context.row.open === undefined) return;
-  context.transaction(() => context.parts.withdraw(id, context.now()));
-  await context.flushSoon();
+/** The failure of a request that does not hold its upload any more. */
+export function takenOver(): Failure {
+  return err('upload_busy', 'another request has taken the upload over, or ended it');
 }
 
 /** The failure of an upload whose row was swept in the meantime. */

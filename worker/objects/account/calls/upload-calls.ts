@@ -1,6 +1,5 @@
 /** Uploads that may be continued, as the Worker calls them on an account's object. */
 import { describe } from '../../../../shared/errors.ts';
-import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { Caller } from '../account-context.ts';
 import type { FileDetails } from '../files/file-rows.ts';
@@ -9,10 +8,9 @@ import { exceedsAllowance } from '../keys/key-limits.ts';
 import type { KeyRecord } from '../keys/key-rows.ts';
 import { storedBytes } from '../keys/reserved.ts';
 import type { Claim } from '../uploads/claims.ts';
-import type { NewPart } from '../uploads/part-rows.ts';
 import type { Ending, NewUpload, Progress, UploadRecord } from '../uploads/upload-rows.ts';
 import { AccountCalls } from './account-calls.ts';
-import { intendPart } from './pending-calls.ts';
+import { takenOver } from './pending-calls.ts';
 import { RunningRequests } from './running-requests.ts';
 import { removeUpload, retryMs, UploadFinisher } from './upload-finisher.ts';
 
@@ -176,14 +174,6 @@ export class UploadCalls extends AccountCalls {
     return err('upload_changed');
   }
 
-  /** Writes the row of a part, then the reference, before the part is pinned. */
-  intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
-    return this.context.as(hash, storing, async ({ account }) => {
-      if (!this.context.uploads.isHeld(part.uploadId, lease)) return takenOver();
-      return await intendPart(this.context, account.id, part);
-    });
-  }
-
   /**
    * Records how far an upload has come: offset, part, tail and rest together.
    * @returns `spki` alone, and nothing is recorded, where the header must be sealed to that one,
@@ -309,8 +299,4 @@ function tooMany(key: KeyRecord, { all, own }: { all: number; own: number }): Fa
 function failureOf({ state, code }: UploadRecord): Failure | undefined {
   if (state !== 'failed') return undefined;
   return err('gone', `the upload has failed: ${describe(code ?? 'internal').title}`);
-}
-
-function takenOver(): Failure {
-  return err('upload_busy', 'another request has taken the upload over, or ended it');
 }
