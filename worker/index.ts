@@ -15,6 +15,7 @@ import {
 } from './http/middleware.ts';
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
+import { responseHeaders } from './openapi/headers.ts';
 import { handlerOf, middlewareOf } from './openapi/route.ts';
 import { withoutReferrer } from './routes/shares/signed.ts';
 import { path as signedPath } from './routes/shares/signed-table.ts';
@@ -34,7 +35,11 @@ app.use(
   uploads,
   methodOverride((request, env, context) => app.fetch(request, env, context)),
 );
-app.use(requestId, accessLog, inertHeaders, headLength, onlyOwnWorker, cors, rateLimitFields);
+const taken = routes
+  .filter(({ who }) => who !== 'operator')
+  .flatMap(({ headers, requiredHeaders }) => Object.keys({ ...headers, ...requiredHeaders }));
+const crossOrigin = cors(taken, Object.keys(responseHeaders));
+app.use(requestId, accessLog, inertHeaders, headLength, onlyOwnWorker, crossOrigin, rateLimitFields);
 app.use(uploads, tus);
 app.use(signedPath, withoutReferrer, notAsCode);
 app.use('/ipfs/*', notAsCode);

@@ -6,87 +6,51 @@ import type { MiddlewareHandler } from 'hono';
 import { cors as allowOrigin } from 'hono/cors';
 import type { App, Ctx } from './app.ts';
 
-const options = {
-  allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
-  allowHeaders: [
-    'Authorization',
-    'Cache-Control',
-    'Content-Digest',
-    'Content-Type',
-    'Content-Disposition',
-    'Idempotency-Key',
-    'If-Match',
-    'If-Modified-Since',
-    'If-None-Match',
-    'If-Range',
-    'If-Unmodified-Since',
-    'Range',
-    'Repr-Digest',
-    'Traceparent',
-    'Tracestate',
-    'Tus-Resumable',
-    'Upload-Defer-Length',
-    'Upload-Length',
-    'Upload-Metadata',
-    'Upload-Offset',
-    'Want-Repr-Digest',
-    'X-HTTP-Method-Override',
-    'X-Request-ID',
-    'X-Requested-With',
-  ],
-  exposeHeaders: [
-    'Accept-Ranges',
-    'Content-Disposition',
-    'Content-Length',
-    'Content-Range',
-    'ETag',
-    'Idempotency-Replayed',
-    'Link',
-    'Location',
-    'RateLimit',
-    'RateLimit-Policy',
-    'Repr-Digest',
-    'Retry-After',
-    'Sealpin-Cid',
-    'Sealpin-File',
-    'Tus-Extension',
-    'Tus-Max-Size',
-    'Tus-Resumable',
-    'Tus-Version',
-    'Upload-Defer-Length',
-    'Upload-Expires',
-    'Upload-Length',
-    'Upload-Metadata',
-    'Upload-Offset',
-    'X-Ipfs-Path',
-    'X-Ipfs-Roots',
-    'X-Request-Id',
-  ],
-  // Seconds for which a browser may remember a preflight.
-  maxAge: 600,
-};
-
-const allowListed = allowOrigin({ ...options, origin: (_origin, c: Ctx) => allowedOrigin(c) });
-/** The same response for every page, so that it does not vary. */
-const allowAll = allowOrigin({ ...options, origin: '*' });
+/** Headers that a request may have besides those of its route. */
+const ofAnyRequest = [
+  'Authorization',
+  'Cache-Control',
+  'Content-Type',
+  'Traceparent',
+  'Tracestate',
+  'X-HTTP-Method-Override',
+  'X-Request-ID',
+  'X-Requested-With',
+];
+/** Headers of the gateway's specification, which the description of the API leaves out. */
+const ofGateway = ['X-Ipfs-Path', 'X-Ipfs-Roots'];
 
 /**
  * Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no
  * CORS header at all.
+ * @param taken headers of requests, by the rows of their routes
+ * @param sent headers of responses
  */
-export const cors: MiddlewareHandler<App> = async (c, next) => {
-  const isOptions = c.req.method === 'OPTIONS';
-  const isPreflight = isOptions && c.req.header('Access-Control-Request-Method') !== undefined;
-  // The library takes every OPTIONS for a preflight; any other one is a method that a route does
-  // not have.
-  const allowed = allowedOrigin(c);
-  if (allowed !== undefined && (isPreflight || !isOptions))
-    return await (allowed === '*' ? allowAll : allowListed)(c, next);
-  if (isPreflight) return new Response(null, { status: 204, headers: { Vary: 'Origin' } });
-  await next();
-  c.res.headers.append('Vary', 'Origin');
-  return undefined;
-};
+export function cors(taken: readonly string[], sent: readonly string[]): MiddlewareHandler<App> {
+  const options = {
+    allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    allowHeaders: [...new Set([...ofAnyRequest, ...taken])],
+    exposeHeaders: [...sent, ...ofGateway],
+    // Seconds for which a browser may remember a preflight.
+    maxAge: 600,
+  };
+  const allowListed = allowOrigin({ ...options, origin: (_origin, c: Ctx) => allowedOrigin(c) });
+  // The same response for every page, so that it does not vary.
+  const allowAll = allowOrigin({ ...options, origin: '*' });
+  return async (c, next) => {
+    const isOptions = c.req.method === 'OPTIONS';
+    const isPreflight = isOptions && c.req.header('Access-Control-Request-Method') !== undefined;
+    // The library takes every OPTIONS for a preflight; any other one is a method that a route does
+    // not have.
+    const allowed = allowedOrigin(c);
+    if (allowed !== undefined && (isPreflight || !isOptions))
+      return await (allowed === '*' ? allowAll : allowListed)(c, next);
+    if (isPreflight) return new Response(null, { status: 204, headers: { Vary: 'Origin' } });
+    await next();
+    c.res.headers.append('Vary', 'Origin');
+    return undefined;
+  };
+}
 
 /** Addresses that say by themselves what may be read: by CID, and by a signed URL. */
 const forEveryPage = /^\/(?:ipfs|v1\/accounts\/[^/]+\/signed)\//;
