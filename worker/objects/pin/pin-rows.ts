@@ -1,11 +1,12 @@
 /**
  * The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there,
- * and who needs it.
+ * who needs it, and what the operator denies.
  */
 
 import type { SurveyState } from '../../../shared/api.ts';
 import { addColumns, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
 import { all, count, exists, first, hasTable, insert, list, update } from '../sql.ts';
+import { StorageRows } from '../storage-rows.ts';
 
 /**
  * State of a CID at a service, as last seen. `wanted`: nothing yet; `copying`: the blocks of the
@@ -150,6 +151,7 @@ const additions = `
     attempts INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (account, file_id, service)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS removal_due ON removal (due) WHERE due IS NOT NULL;
   CREATE INDEX IF NOT EXISTS removal_cid ON removal (cid);
+  CREATE TABLE IF NOT EXISTS denied (cid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
 const oneReference = 'cid = ? AND service = ? AND account = ? AND file_id = ?';
@@ -167,21 +169,15 @@ function servicesIn(table: 'pin' | 'reference', where = 'true'): string {
 }
 
 /** The rows in an object's storage. */
-export class PinRows {
-  readonly #sql: SqlStorage;
-  #exists = false;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-    this.reload();
-  }
+export class PinRows extends StorageRows {
+  #exists = hasTable(this.sql, 'pin');
 
   /**
    * Looks for the tables again, to be called after a transaction that creates them: it may have
    * been rolled back.
    */
   reload(): void {
-    this.#exists = hasTable(this.#sql, 'pin');
+    this.#exists = hasTable(this.sql, 'pin');
   }
 
   /** Tells whether there are tables: a question about an unknown CID writes nothing. */
@@ -192,8 +188,8 @@ export class PinRows {
   /** Creates the tables with the first row. */
   create(): void {
     if (this.#exists) return;
-    this.#sql.exec(tables);
-    this.#sql.exec(additions);
+    this.sql.exec(tables);
+    this.sql.exec(additions);
     this.#exists = true;
   }
 
@@ -203,44 +199,44 @@ export class PinRows {
    */
   upgrade(checkMs: () => number): void {
     if (!this.#exists) return;
-    const added = [...addColumns(this.#sql, 'pin', laterColumns), ...addColumns(this.#sql, 'reference', ofReferences)];
-    this.#sql.exec(additions);
-    addColumns(this.#sql, 'migration', stayed);
+    const added = [...addColumns(this.sql, 'pin', laterColumns), ...addColumns(this.sql, 'reference', ofReferences)];
+    this.sql.exec(additions);
+    addColumns(this.sql, 'migration', stayed);
     // Later versions may want again what is being removed.
-    if (added.includes('wanted')) this.#sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
+    if (added.includes('wanted')) this.sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
     if (added.length === 0) return;
-    for (const key of all<Key>(this.#sql, 'SELECT cid, service FROM pin WHERE due IS NULL'))
+    for (const key of all<Key>(this.sql, 'SELECT cid, service FROM pin WHERE due IS NULL'))
       this.change(key, { due: checkMs() });
   }
 
   find(cid: string, service: string): PinRow | undefined {
-    return first<PinRow>(this.#sql, 'SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service);
+    return first<PinRow>(this.sql, 'SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service);
   }
 
   /** The rows of a CID, at all services. */
   ofCid(cid: string): PinRow[] {
-    return all<PinRow>(this.#sql, 'SELECT * FROM pin WHERE cid = ?', cid);
+    return all<PinRow>(this.sql, 'SELECT * FROM pin WHERE cid = ?', cid);
   }
 
   /** Writes a row, unless there is one. */
   add(cid: string, service: string, state: PinState, due: number, requestId: string | null = null): void {
     const row = { cid, service, state, was_there: 0, due, attempts: 0, request_id: requestId };
-    insert(this.#sql, 'pin', row, 'ON CONFLICT DO NOTHING');
+    insert(this.sql, 'pin', row, 'ON CONFLICT DO NOTHING');
   }
 
   change({ cid, service }: Key, changes: Changes): void {
-    update(this.#sql, 'pin', changes, 'cid = ? AND service = ?', cid, service);
+    update(this.sql, 'pin', changes, 'cid = ? AND service = ?', cid, service);
   }
 
   remove({ cid, service }: Key): void {
-    this.#sql.exec('DELETE FROM pin WHERE cid = ? AND service = ?', cid, service);
+    this.sql.exec('DELETE FROM pin WHERE cid = ? AND service = ?', cid, service);
   }
 
   /** The earliest row of each service. */
   dues(): Due[] {
     const earliest = '(SELECT min(due) FROM pin WHERE pin.service = each.service AND due IS NOT NULL) AS due';
     return all(
-      this.#sql,
+      this.sql,
       `${servicesIn('pin')} SELECT service, ${earliest} FROM each WHERE service IS NOT NULL AND due IS NOT NULL`,
     );
   }
@@ -248,7 +244,7 @@ export class PinRows {
   /** The row of a service that is due first. */
   firstDue(service: string, nowMs: number): PinRow | undefined {
     const query = 'SELECT * FROM pin WHERE service = ? AND due <= ? ORDER BY due LIMIT 1';
-    return first<PinRow>(this.#sql, query, service, nowMs);
+    return first<PinRow>(this.sql, query, service, nowMs);
   }
 
   /**
@@ -260,7 +256,7 @@ export class PinRows {
     { reason, beforeMs, limit }: { reason: string; beforeMs: number; limit: number },
   ): number {
     const some = '(SELECT 1 FROM pin WHERE service = ? AND due < ? AND reason = ? AND cid <> ? LIMIT ?)';
-    return count(this.#sql, some, service, beforeMs, reason, cid, limit);
+    return count(this.sql, some, service, beforeMs, reason, cid, limit);
   }
 
   /**
@@ -269,7 +265,7 @@ export class PinRows {
    */
   askWithin(service: string, { reason, nowMs, ms }: { reason: string | null; nowMs: number; ms: number }): void {
     const { read_from: from, read_to: to } = nothingToRead;
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
        WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6
          AND (read_from IS NULL OR read_to = ?2)`,
@@ -295,7 +291,7 @@ export class PinRows {
   }
 
   #cids(condition: string, service: string): string[] {
-    return list(this.#sql, `SELECT cid FROM pin WHERE ${condition}`, service);
+    return list(this.sql, `SELECT cid FROM pin WHERE ${condition}`, service);
   }
 
   /**
@@ -304,9 +300,9 @@ export class PinRows {
    * @returns whether it was there already
    */
   addReference({ cid, service, account, fileId, isPart = false }: Reference, isPinning: boolean): boolean {
-    const isThere = exists(this.#sql, `reference WHERE ${oneReference}`, cid, service, account, fileId);
+    const isThere = exists(this.sql, `reference WHERE ${oneReference}`, cid, service, account, fileId);
     const row = { cid, service, account, file_id: fileId, is_part: Number(isPart), pinning: Number(isPinning) };
-    insert(this.#sql, 'reference', row, 'ON CONFLICT DO UPDATE SET pinning = max(pinning, excluded.pinning)');
+    insert(this.sql, 'reference', row, 'ON CONFLICT DO UPDATE SET pinning = max(pinning, excluded.pinning)');
     return isThere;
   }
 
@@ -314,12 +310,12 @@ export class PinRows {
   pinning({ cid, service }: Key): Pick<Reference, 'account' | 'fileId'>[] {
     const query =
       'SELECT account, file_id AS fileId FROM reference WHERE cid = ? AND service = ? AND pinning = 1 LIMIT 20';
-    return all(this.#sql, query, cid, service);
+    return all(this.sql, query, cid, service);
   }
 
   /** Records that the upload of a reference has ended. */
   endPinning({ cid, service }: Key, { account, fileId }: Pick<Reference, 'account' | 'fileId'>): void {
-    update(this.#sql, 'reference', { pinning: 0 }, oneReference, cid, service, account, fileId);
+    update(this.sql, 'reference', { pinning: 0 }, oneReference, cid, service, account, fileId);
   }
 
   /**
@@ -328,7 +324,7 @@ export class PinRows {
    */
   removeReference({ cid, account, fileId }: Reference): { isPart: boolean } {
     const removed = list<number>(
-      this.#sql,
+      this.sql,
       `${servicesIn('reference', 'cid = ?1')} DELETE FROM reference WHERE cid = ?1 AND account = ?2 AND file_id = ?3
        AND service IN (SELECT service FROM each) RETURNING is_part`,
       cid,
@@ -340,7 +336,7 @@ export class PinRows {
 
   /** The services at which pins are being removed. */
   removingAt(): string[] {
-    return this.#exists ? list(this.#sql, `SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`) : [];
+    return this.#exists ? list(this.sql, `SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`) : [];
   }
 
   /**
@@ -349,15 +345,29 @@ export class PinRows {
    */
   accountsOf(cid: string, { after = '', limit }: AccountsPage): string[] {
     const query = 'SELECT DISTINCT account FROM reference WHERE cid = ? AND account > ? ORDER BY account LIMIT ?';
-    return list(this.#sql, query, cid, after, limit);
+    return list(this.sql, query, cid, after, limit);
   }
 
   isReferenced(cid: string): boolean {
-    return exists(this.#sql, 'reference WHERE cid = ?', cid);
+    return exists(this.sql, 'reference WHERE cid = ?', cid);
   }
 
   /** Tells whether a file needs the CID, and not only a part of an upload. */
   isFile(cid: string): boolean {
-    return exists(this.#sql, 'reference WHERE cid = ? AND is_part = 0', cid);
+    return exists(this.sql, 'reference WHERE cid = ? AND is_part = 0', cid);
+  }
+
+  /** Puts a CID on the denylist: its bytes are neither served nor stored. */
+  deny(cid: string, nowMs: number): void {
+    insert(this.sql, 'denied', { cid, created_at: nowMs }, 'ON CONFLICT DO NOTHING');
+  }
+
+  allow(cid: string): void {
+    this.sql.exec('DELETE FROM denied WHERE cid = ?', cid);
+  }
+
+  /** Returns when a CID was put on the denylist, in ms; undefined if it is not on it. */
+  deniedSince(cid: string): number | undefined {
+    return list<number>(this.sql, 'SELECT created_at FROM denied WHERE cid = ?', cid)[0];
   }
 }

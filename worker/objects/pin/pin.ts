@@ -18,7 +18,6 @@ import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breakers.ts';
 import { CidQueue, waitMs } from './cid-queue.ts';
-import { DeniedCids } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ObjectCalls } from './stores/object-calls.ts';
 import { ObjectRows, type ObjectShard } from './stores/object-rows.ts';
@@ -54,7 +53,6 @@ export class Pin extends DurableObject<Env & PinObjects> {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
   readonly #breakers = new Breakers(this.#sql);
-  readonly #denylist = new DeniedCids(this.#sql);
   readonly #blocks = new BlockRoots(this.#sql);
   readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
   readonly #removals = new PinRemovals(this.#sql, {
@@ -94,7 +92,6 @@ export class Pin extends DurableObject<Env & PinObjects> {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
     if (!this.#rows.exists) return;
-    this.#denylist.create();
     this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
     void ctx.blockConcurrencyWhile(() => this.#wake());
@@ -121,7 +118,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     const { cid, service, isPart = false, isRestored = false } = reference;
     return await this.#queue.interrupt<PinPlan>(cid, async () => {
       if (!this.#rows.exists) await this.#create();
-      const denied = this.#denylist.since(cid) !== undefined;
+      const denied = this.#rows.deniedSince(cid) !== undefined;
       if (denied && !isRestored)
         return err('forbidden', 'the operator of this service has put these bytes on its denylist');
       let row = this.#rows.find(cid, service);
@@ -185,7 +182,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
    */
   async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
     if (!this.#rows.exists) return { ok: true, services: [], gone: false };
-    if (this.#denylist.since(cid) !== undefined) return err('content_denied');
+    if (this.#rows.deniedSince(cid) !== undefined) return err('content_denied');
     const rows = this.#rows.ofCid(cid);
     // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist
     // has not seen its file.
@@ -219,15 +216,15 @@ export class Pin extends DurableObject<Env & PinObjects> {
     return await this.#queue.interrupt<{ accounts: string[] }>(cid, async () => {
       if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
       if (!this.#rows.exists) await this.#create();
-      if (denied) this.#denylist.add(cid, this.now());
-      else this.#denylist.remove(cid);
+      if (denied) this.#rows.deny(cid, this.now());
+      else this.#rows.allow(cid);
       return { ok: true, accounts: this.#rows.accountsOf(cid, page) };
     });
   }
 
   /** Returns the time at which a CID was put on the denylist, in ms. @returns `not_found` */
   async denied(cid: string): Promise<Result<{ createdAt: number }>> {
-    const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
+    const createdAt = this.#rows.exists ? this.#rows.deniedSince(cid) : undefined;
     return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
   }
 
@@ -344,7 +341,6 @@ export class Pin extends DurableObject<Env & PinObjects> {
     try {
       this.ctx.storage.transactionSync(() => {
         this.#rows.create();
-        this.#denylist.create();
         this.#index.create(this.now());
         const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
         for (const { from, to } of running) this.#migrations.begin(from, to);

@@ -34,7 +34,7 @@ function watched(): { sql: SqlStorage; plans(): string[] } {
 }
 
 /** A scan of `event` in the order of its key ends at the first row, which its plan does not say. */
-const scansLongTable = /SCAN (pin|reference|file|file_\w+|outbox|receipt)\b/;
+const scansLongTable = /SCAN (pin|reference|denied|file|file_\w+|outbox|receipt)\b/;
 
 /** Calls of the operator, which are about all rows, and what runs when an object wakes up. */
 const ofAllRows = ['constructor', 'exists', 'reload', 'create', 'upgrade', 'wantedAt', 'leaving', 'removingAt'];
@@ -57,6 +57,9 @@ const argumentsOf: Record<string, unknown[]> = {
   accountsOf: ['c', { limit: 1 }],
   isReferenced: ['c'],
   isFile: ['c'],
+  deny: ['c', 1],
+  allow: ['c'],
+  deniedSince: ['c'],
 };
 const names = Object.getOwnPropertyNames(PinRows.prototype).filter((name) => !ofAllRows.includes(name));
 
