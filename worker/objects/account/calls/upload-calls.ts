@@ -1,7 +1,6 @@
 /** Uploads that may be continued, as the Worker calls them on an account's object. */
 import { describe } from '../../../../shared/errors.ts';
 import { err, type Failure, type Result } from '../../result.ts';
-import type { Caller } from '../account-context.ts';
 import type { FileDetails } from '../files/file-rows.ts';
 import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance } from '../keys/key-limits.ts';
@@ -108,7 +107,7 @@ export class UploadCalls extends AccountCalls {
    * continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
-    if (!takeOver) return this.#findToManage(hash, uploadId);
+    if (!takeOver) return this.#find(hash, uploadId, true);
     const before = this.#find(hash, uploadId);
     if (!before.ok) return before;
     await this.#running.idle(uploadId, endingMs);
@@ -232,7 +231,7 @@ export class UploadCalls extends AccountCalls {
 
   /** Ends an upload and releases its parts. A file that was stored stays. */
   async remove(hash: string, uploadId: string): Promise<Result> {
-    const found = this.#findToManage(hash, uploadId);
+    const found = this.#find(hash, uploadId, true);
     if (!found.ok) return found;
     this.context.transaction(() => removeUpload(this.context, uploadId));
     await this.context.flushSoon();
@@ -257,28 +256,15 @@ export class UploadCalls extends AccountCalls {
     }
   }
 
-  /** An upload of the caller's key. */
-  #find(hash: string, uploadId: string): Result<{ upload: UploadRecord; spki: Uint8Array }> {
-    const caller = this.context.authorize(hash, storing);
-    return caller.ok ? this.#findOf(caller, uploadId, false) : caller;
-  }
-
-  /** The same, or with `keys` any upload of the account. */
-  #findToManage(hash: string, uploadId: string): Result<{ upload: UploadRecord }> {
-    const caller = this.context.authorize(hash, undefined);
-    return caller.ok ? this.#findOf(caller, uploadId, caller.key.scopes.includes('keys')) : caller;
-  }
-
-  #findOf(
-    { key, account }: Caller,
-    uploadId: string,
-    ofAnyKey: boolean,
-  ): Result<{ upload: UploadRecord; spki: Uint8Array }> {
+  /** An upload of the caller's key; one that is only managed, with `keys` any of the account. */
+  #find(hash: string, uploadId: string, isManaged = false): Result<{ upload: UploadRecord; spki: Uint8Array }> {
+    const caller = this.context.authorize(hash, isManaged ? undefined : storing);
+    if (!caller.ok) return caller;
+    const { key, account } = caller;
     const upload = this.context.uploads.find(uploadId);
-    const isTheirs = upload !== undefined && (ofAnyKey || upload.createdBy === key.id);
-    return isTheirs && upload.expiresAt > this.context.now()
-      ? { ok: true, upload, spki: account.spki }
-      : err('not_found');
+    const isTheirs = upload?.createdBy === key.id || (isManaged && key.scopes.includes('keys'));
+    if (upload === undefined || !isTheirs || upload.expiresAt <= this.context.now()) return err('not_found');
+    return { ok: true, upload, spki: account.spki };
   }
 }
 
