@@ -11,7 +11,6 @@ import type { PinPlan } from '../pin/pin-ownership.ts';
 import type { Reference } from '../pin/pin-rows.ts';
 import { err, unwrap, type Result } from '../result.ts';
 import { askShards, pinOf, type PinBinding } from '../pin/shard.ts';
-import { shardNames } from '../pin/shard-names.ts';
 import { shareOf, type ShareBinding } from '../share/share-binding.ts';
 
 /** The bindings that an account's object calls. */
@@ -67,6 +66,6 @@ export async function reached<T extends object>(about: LogLine, work: () => Prom
  * objects does not respond.
  */
 export async function removingAt(env: PinBinding): Promise<Set<string>> {
-  const answers = await askShards(env, shardNames, (pin) => unwrap(pin.removing()));
+  const answers = await askShards(env, (pin) => unwrap(pin.removing()));
   return new Set(answers.flatMap(({ services }) => services));
 }

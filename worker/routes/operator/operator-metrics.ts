@@ -15,7 +15,6 @@ import { metricsOf } from '../../objects/metrics/metrics-binding.ts';
 import type { PinGauges } from '../../objects/pin/pin-gauges.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
-import { shardNames } from '../../objects/pin/shard-names.ts';
 import { stateOf, type ServiceHealth } from './health.ts';
 import { sumStrays } from './strays.ts';
 
@@ -105,7 +104,7 @@ async function askAccounts(env: Bindings): Promise<AskedMetrics<AccountGauges> &
 
 async function askPins(env: Bindings): Promise<AskedMetrics<PinGauges>> {
   const line = { event: 'metrics.object', object: 'pin' };
-  return tally(await askShards(env, shardNames, (pin) => orLog(line, () => unwrap(pin.gauges()))));
+  return tally(await askShards(env, (pin) => orLog(line, () => unwrap(pin.gauges()))));
 }
 
 function tally<T>(asked: readonly (T | undefined)[]): AskedMetrics<T> {

@@ -27,12 +27,12 @@ export async function listPins(c: Ctx): Promise<Response> {
   const names = shardNames.slice(shardNames.indexOf(first));
   const found = await askShards(
     c.env,
-    names,
     async (pin, name) => {
       const after = name === first && cid !== undefined && service !== undefined ? { cid, service } : undefined;
       const { pins } = await unwrap(pin.survey({ state, after, limit: limit + 1 }));
       return pins.map((row) => ({ name, row }));
     },
+    names,
     (pages) => pages.flat().length > limit,
   );
   const pins = found.flat();
@@ -57,7 +57,7 @@ function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: Sur
 
 /** Makes every pin due for a check: what is lost is copied again, what failed is tried again. */
 export async function repairPins(c: Ctx): Promise<Response> {
-  const answers = await askShards(c.env, shardNames, (pin) => unwrap(pin.repair()));
+  const answers = await askShards(c.env, (pin) => unwrap(pin.repair()));
   const pins: Repair['pins'] = {};
   for (const { counts } of answers)
     for (const [state, count] of Object.entries(counts) as [keyof typeof pins, number][])
@@ -75,8 +75,8 @@ export async function createMigration(c: Ctx): Promise<Response> {
       hint: `before files are removed at ${from}, every byte is read where they went; add ${to} by REPLICAS instead`,
     });
   // The first object comes first: one that makes its tables meanwhile asks it.
-  await askShards(c.env, [firstShard], (pin) => unwrap(pin.migrate(from, to)));
-  await askShards(c.env, shardNames, (pin) => unwrap(pin.migrate(from, to)));
+  await askShards(c.env, (pin) => unwrap(pin.migrate(from, to)), [firstShard]);
+  await askShards(c.env, (pin) => unwrap(pin.migrate(from, to)));
   const all = await migrationsOf(c.env);
   const body = all.find((each) => each.from === from && each.to === to);
   return c.json(body, 202, { Location: '/v1/operator/migrations' });
@@ -90,7 +90,7 @@ export async function listMigrations(c: Ctx): Promise<Response> {
 /** Ends a migration: what has moved stays there, and the rest where it was. */
 export async function cancelMigration(c: Ctx): Promise<Response> {
   const [from = '', to = ''] = [c.req.param('from'), c.req.param('to')];
-  const answers = await askShards(c.env, shardNames, (pin) => unwrap(pin.cancelMigration(from, to)));
+  const answers = await askShards(c.env, (pin) => unwrap(pin.cancelMigration(from, to)));
   if (!answers.some(({ found }) => found)) throw new SealpinError('not_found');
   const all = await migrationsOf(c.env);
   return c.json(all.find((each) => each.from === from && each.to === to));
@@ -101,10 +101,10 @@ export async function cancelMigration(c: Ctx): Promise<Response> {
  * asked.
  */
 export async function migrationsOf(env: Bindings): Promise<Migration[]> {
-  const ask = (names: readonly string[]) => askShards(env, names, (pin) => unwrap(pin.migrations()));
+  const ask = (names?: readonly string[]) => askShards(env, (pin) => unwrap(pin.migrations()), names);
   const [first] = await ask([firstShard]);
   if (first === undefined || first.migrations.length === 0) return [];
-  const shares = (await ask(shardNames)).flatMap(({ migrations }) => migrations);
+  const shares = (await ask()).flatMap(({ migrations }) => migrations);
   return first.migrations.map(({ from, to }) => sumOf(shares.filter((each) => each.from === from && each.to === to)));
 }
 

@@ -5,7 +5,6 @@ import type { Bindings, Ctx } from '../../http/app.ts';
 import type { WaitingStrays } from '../../objects/pin/stores/object-rows.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
-import { shardNames } from '../../objects/pin/shard-names.ts';
 import { servicesOf } from '../../backends/configured.ts';
 
 /** Lists the stores that have some. */
@@ -22,7 +21,7 @@ export async function removeStrays(c: Ctx): Promise<Response> {
 }
 
 async function straysOf(env: Bindings, removed?: string): Promise<StrayList> {
-  const answers = await askShards(env, shardNames, (pin) => unwrap(pin.objects.removeStrays(removed)));
+  const answers = await askShards(env, (pin) => unwrap(pin.objects.removeStrays(removed)));
   return { stores: sumStrays(answers.flatMap(({ waiting }) => waiting)) };
 }
 
