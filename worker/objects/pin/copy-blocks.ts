@@ -31,6 +31,15 @@ export async function copyBlocks(
 ): Promise<{ end: number; size: number }> {
   const blocks = target.importBlocks(signal);
   let refusal: unknown;
+  /** Awaits what the target does, whose failure is told apart from those of sources. */
+  const taken = async (work: Promise<void>): Promise<void> => {
+    try {
+      await work;
+    } catch (error) {
+      refusal = error;
+      throw error;
+    }
+  };
   const options = {
     signal,
     limits: { idleMs: blockMs },
@@ -39,37 +48,20 @@ export async function copyBlocks(
   try {
     const file = await openFile(cid, sources, {
       ...options,
-      onBlock: async (block) => {
-        try {
-          // The import uses the bytes up, and the walk may need them again.
-          await blocks.write(block.cid, block.bytes.slice());
-        } catch (error) {
-          refusal = error;
-          throw error;
-        }
-      },
+      // The import uses the bytes up, and the walk may need them again.
+      onBlock: (block) => taken(blocks.write(block.cid, block.bytes.slice())),
     });
     const end = Math.min(file.size, start + bytes);
     // An empty file has no bytes to read, and one block.
     if (file.size === 0) await blocks.write(parseCid(cid), await readBlock(cid, sources, options));
     await drain(file.read(start, end));
-    await finish(blocks.finish(), (error) => (refusal = error));
+    await taken(blocks.finish());
     return { end, size: file.size };
   } catch (error) {
     blocks.abort(error);
     signal.throwIfAborted();
     if (refusal !== undefined) throw error;
     throw sourceError(error);
-  }
-}
-
-/** Awaits the end of an import, and tells its failure apart from those of sources. */
-async function finish(work: Promise<void>, onError: (error: unknown) => void): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    onError(error);
-    throw error;
   }
 }
 
