@@ -6,6 +6,7 @@ import type { SurveyState } from '../../../shared/api.ts';
 import { all, count } from '../sql.ts';
 import type { SeenAt } from './backend-pin.ts';
 import type { PinRow, PinState } from './pin-rows.ts';
+import type { WaitingStrays } from './stores/object-rows.ts';
 
 /** A pin with the files that need it; times in ms. */
 export type SurveyedPin = SurveyedRow & { files: { account: string; fileId: string }[] };
@@ -17,6 +18,12 @@ type SurveyCursor = { cid: string; service: string };
 
 /** A page of pins. @param state undefined: all */
 export type SurveyPage = { state: SurveyState | undefined; after: SurveyCursor | undefined; limit: number };
+
+/** Number of pins at a service in a state. */
+type PinCount = { service: string; state: PinState; count: number };
+
+/** Numbers of an object for the metrics. `lateMs`: how long its alarm should have rung already. */
+export type PinGauges = { pins: PinCount[]; strays: WaitingStrays[]; lateMs: number };
 
 /** Number of the files of one CID that are listed. */
 const listedFiles = 100;
@@ -51,11 +58,15 @@ export function surveyedPins(
   }));
 }
 
+/** Counts pins by service and state. */
+export function pinCounts(sql: SqlStorage): PinCount[] {
+  return all(sql, 'SELECT service, state, count(*) AS count FROM pin GROUP BY service, state');
+}
+
 /** Counts pins by state. */
 export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number>> {
   const counts: Partial<Record<SurveyState, number>> = {};
-  const query = 'SELECT state, count(*) AS pins FROM pin GROUP BY state';
-  for (const { state, pins } of all<{ state: PinState; pins: number }>(sql, query)) counts[state] = pins;
+  for (const { state, count: pins } of pinCounts(sql)) counts[state] = (counts[state] ?? 0) + pins;
   counts.damaged = count(sql, `pin WHERE ${isDamaged}`);
   return counts;
 }

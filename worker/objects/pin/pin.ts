@@ -23,7 +23,6 @@ import { ObjectCalls } from './stores/object-calls.ts';
 import { ObjectRows, type ObjectShard } from './stores/object-rows.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
 import type { PinPlan } from './pin-ownership.ts';
-import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin } from './backend-pin.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
 import { PinRemovals, type RemovalLog } from './pin-removals.ts';
@@ -32,7 +31,8 @@ import { PinWork } from './pin-work.ts';
 import { shardName } from './shard-names.ts';
 import { StoredPins } from './stores/stored-pins.ts';
 import { verifyPins } from './pin-verification.ts';
-import { countedPins, makeAllDue, surveyedPins, type SurveyedPin, type SurveyPage } from './pin-survey.ts';
+import { countedPins, makeAllDue, pinCounts, surveyedPins } from './pin-survey.ts';
+import type { PinGauges, SurveyedPin, SurveyPage } from './pin-survey.ts';
 import { err, unwrap, type Result } from '../result.ts';
 
 /** Limits of one alarm: time, and requests, of Cloudflare's 1,000; a step makes some six. */

@@ -12,7 +12,7 @@ import type { AccountGauges } from '../../objects/account/account-gauges.ts';
 import { askInBatches } from '../../objects/batches.ts';
 import type { Counter } from '../../objects/metrics/metrics.ts';
 import { metricsOf } from '../../objects/metrics/metrics-binding.ts';
-import type { PinGauges } from '../../objects/pin/pin-gauges.ts';
+import type { PinGauges } from '../../objects/pin/pin-survey.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { stateOf, type ServiceHealth } from './health.ts';
