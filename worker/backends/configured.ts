@@ -44,6 +44,12 @@ export function serviceOf(env: Env, id: string, requestId?: string): ConfiguredS
   return requestId === undefined ? service : service.onBehalfOf(requestId);
 }
 
+/** The ids of the configured backends that can be written and read. */
+export function readableIds(env: Env): ReadonlySet<string> {
+  const readable = servicesOf(env).filter(isReadable);
+  return new Set(readable.map(({ id }) => id));
+}
+
 /** The backend that takes new bytes. @param requestId of the request that it is asked for */
 export function firstBackendOf(env: Env, requestId: string): PinningService | ObjectStore {
   const backend = servicesOf(env)[0]?.onBehalfOf(requestId);

@@ -1,8 +1,8 @@
 /** The services of the rows of a `Pin` object, as those that are asked for its blocks. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
-import { serviceOf, servicesOf, sourceOf } from '../../backends/configured.ts';
-import { isReadable, type Readable } from '../../backends/contract.ts';
+import { readableIds, serviceOf, sourceOf } from '../../backends/configured.ts';
+import type { Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
 import { sourceError } from '../../backends/source-error.ts';
 import { WithContext } from '../with-context.ts';
@@ -28,11 +28,7 @@ export class PinSources extends WithContext<WorkContext> {
    */
   of(cid: string, { except, requestId }: { except?: string; requestId?: string | null } = {}): BlockSource[] {
     const { env, rows, breakers, now } = this.context;
-    const configured = new Set(
-      servicesOf(env)
-        .filter(isReadable)
-        .map(({ id }) => id),
-    );
+    const configured = readableIds(env);
     const ids = rows
       .ofCid(cid)
       .filter((row) => row.service !== except && row.state === 'live' && configured.has(row.service))

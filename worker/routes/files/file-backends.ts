@@ -10,8 +10,8 @@ import { underreplicated } from '../../objects/pin/lacking-pins.ts';
 import type { BackendPin } from '../../objects/pin/backend-pin.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
-import { servicesOf, sourceOf } from '../../backends/configured.ts';
-import { isReadable, type Readable } from '../../backends/contract.ts';
+import { readableIds, servicesOf, sourceOf } from '../../backends/configured.ts';
+import type { Readable } from '../../backends/contract.ts';
 import { withNetwork } from '../../backends/network.ts';
 
 /** Names on the wire of the states of `Pin`. */
@@ -78,17 +78,9 @@ export async function sourcesOf(c: Ctx, { cid, service }: StoredAt): Promise<Blo
  * response.
  */
 export function configuredSources(c: Ctx, root: string, ids: readonly string[]): BlockSource[] {
-  const {
-    env,
-    var: { requestId },
-  } = c;
-  const known = new Set(
-    servicesOf(env)
-      .filter(isReadable)
-      .map(({ id }) => id),
-  );
+  const known = readableIds(c.env);
   const usable = ids.filter((id) => known.has(id));
-  const backends = (usable.length > 0 ? usable : ids).map((id) => sourceOf(env, id, root, requestId));
+  const backends = (usable.length > 0 ? usable : ids).map((id) => sourceOf(c.env, id, root, c.var.requestId));
   return withNetwork(backends.map((backend) => reporting(backend, () => markSuspect(c, root, backend.id))));
 }
 
