@@ -4,7 +4,7 @@
  * DAG below it even when the other pin is removed.
  */
 import { bytesOfCid, cidOf, parseCid } from '../../shared/ipfs/index.ts';
-import type { BlockImport, PinningService } from './contract.ts';
+import type { BlockImport } from './contract.ts';
 
 /**
  * Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data;
@@ -31,19 +31,4 @@ export async function importAnchor(blocks: BlockImport, root: string, owner: str
   await blocks.write(parseCid(cid), bytes);
   await blocks.finish();
   return cid;
-}
-
-/**
- * Tells whether a service holds our own pin of a root beside somebody else's.
- * @param owner the name of our pins
- * @throws as `stat` does
- */
-export async function heldBeside(
-  service: PinningService,
-  root: string,
-  owner: string,
-  signal: AbortSignal,
-): Promise<'ours' | 'absent'> {
-  const { cid } = await anchorOf(root, owner);
-  return (await service.stat(cid, signal)).pin === 'absent' ? 'absent' : 'ours';
 }

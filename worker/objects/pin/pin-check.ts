@@ -5,7 +5,7 @@
 import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { serviceId } from '../../env.ts';
 import { log, orLog } from '../../log.ts';
-import { heldBeside } from '../../backends/anchor.ts';
+import { anchorOf } from '../../backends/anchor.ts';
 import { isReadable, readableOf, takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
 import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { blockAtBreaks } from '../../backends/network.ts';
@@ -99,19 +99,19 @@ export class PinCheck extends WithContext<CheckContext> {
   }
 
   async #see(row: PinRow, service: PinningService | ObjectStore): Promise<Seen> {
-    const { rows, stored } = this.context;
+    const { env, rows, stored } = this.context;
     const signal = timeLimit(requestMs);
-    // Ours lies beside somebody else's, which may go at any time.
-    if (row.was_there === 1 && takesBlocks(service)) {
-      const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.context.env)}`, signal);
-      return { pin: held === 'ours' ? 'ours' : 'replaced' };
-    }
     if (!takesBlocks(service)) {
       const held = await service.stat(row.cid, signal);
       if (held.pin === 'absent') return { pin: 'absent' };
       await stored.adopt(row, held.object);
       rows.change(row, { object: held.object });
       return { pin: 'ours' };
+    }
+    // Ours lies beside somebody else's, which may go at any time.
+    if (row.was_there === 1) {
+      const anchor = await anchorOf(row.cid, `sealpin:${serviceId(env)}`);
+      return { pin: (await service.stat(anchor.cid, signal)).pin === 'absent' ? 'replaced' : 'ours' };
     }
     const held = await service.stat(row.cid, signal);
     if (held.pin === 'absent') return { pin: 'absent' };
