@@ -5,7 +5,6 @@ import { isSignedBy, parseSignedToken, webProvider } from '../../../../shared/cr
 import { err, type Result } from '../../result.ts';
 import type { FileRecord } from '../files/file-rows.ts';
 import type { Claim } from '../uploads/claims.ts';
-import { SignedUses } from '../uploads/signed-uses.ts';
 import { AccountCalls } from './account-calls.ts';
 
 /**
@@ -35,8 +34,6 @@ type Verified<M extends SignedClaims['method']> = {
  * that signed it.
  */
 export class SignedCalls extends AccountCalls {
-  readonly #uses = new SignedUses(this.context.sql);
-
   /**
    * Lets a download begin. @param use whether that uses up a URL that may be used once
    * @returns `unauthorized`, `insufficient_scope`, `forbidden` where the URL is signed for
@@ -46,14 +43,14 @@ export class SignedCalls extends AccountCalls {
   async read(token: string, { use }: { use: boolean }): Promise<Result<SignedRead>> {
     const verified = this.#verify(token, 'GET');
     if (!verified.ok) return verified;
-    const { files, alarm } = this.context;
+    const { files, claims: uses, alarm } = this.context;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
     const once = claims.jti === undefined ? undefined : { apiKey, name: nameOf(claims.jti), expiresAt };
     if (once !== undefined && use) await alarm.by(expiresAt);
     return this.context.transaction((): Result<SignedRead> => {
       const found = files.readable(claims.file.toLowerCase());
       if (!found.ok) return found;
-      const isSpent = once !== undefined && (use ? !this.#uses.add(once) : this.#uses.has(once));
+      const isSpent = once !== undefined && (use ? !uses.use(once) : uses.isUsed(once));
       if (isSpent) return err('gone', 'this URL was already used');
       return { ok: true, hash, file: found.file, isOnce: once !== undefined };
     });

@@ -1,12 +1,11 @@
 /**
- * Uploads that may be sent again and happen once: the claims that requests with an
- * `Idempotency-Key` hold.
+ * What happens once. Uploads may be sent again: requests with an `Idempotency-Key` hold claims.
+ * Signed URLs that may be used once, and were, are remembered until they expire.
  */
 import { err, type Failure, type Result } from '../../result.ts';
 import { soonest } from '../../alarm.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { first, insert, least } from '../../sql.ts';
-import { SignedUses } from './signed-uses.ts';
+import { exists, first, insert, least } from '../../sql.ts';
 
 /**
  * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint
@@ -17,6 +16,9 @@ import { SignedUses } from './signed-uses.ts';
  * was deleted.
  */
 export type Claim = { apiKey: string; route: string; name: string; fingerprint: string; expiresAt?: number };
+
+/** A signed URL: the ID of its API key, its own name, and when it expires, in ms. */
+type SignedUse = Required<Pick<Claim, 'apiKey' | 'name' | 'expiresAt'>>;
 
 /** Retention of a finished upload's claim, in ms. */
 const claimRetentionMs = 86_400_000;
@@ -34,8 +36,6 @@ export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; le
  * renews nothing, so the next one takes its claim over.
  */
 export class Claims extends StorageRows<ClaimOptions> {
-  readonly #uses = new SignedUses(this.sql);
-
   /** Claims for a new file, or finds the file of the first request. */
   take(claim: Claim, fileId: string): Result<{ first?: string }> {
     this.expire();
@@ -47,7 +47,7 @@ export class Claims extends StorageRows<ClaimOptions> {
       claim.name,
     );
     if (row === undefined) {
-      if (claim.expiresAt !== undefined && this.#uses.has(claim))
+      if (claim.expiresAt !== undefined && this.isUsed(claim))
         return err('gone', 'this URL has stored its file, and the file was deleted');
       this.#hold(claim, fileId, this.#leaseMs());
       return { ok: true };
@@ -73,7 +73,7 @@ export class Claims extends StorageRows<ClaimOptions> {
 
   /** Uses up the signed URL of a file that is ready now, if it came by one. */
   spend(claim: Claim | undefined): void {
-    if (claim?.expiresAt !== undefined) this.#uses.add({ ...claim, expiresAt: claim.expiresAt });
+    if (claim?.expiresAt !== undefined) this.use({ ...claim, expiresAt: claim.expiresAt });
   }
 
   /** Returns the interval at which a claim must be renewed, in ms. */
@@ -89,12 +89,22 @@ export class Claims extends StorageRows<ClaimOptions> {
   /** Removes what has run out. */
   expire(): void {
     this.sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.context.now());
-    this.#uses.expire(this.context.now());
+    this.sql.exec('DELETE FROM signed_use WHERE expires_at <= ?', this.context.now());
   }
 
-  /** Returns the time at which the next claim runs out, in ms. */
+  /** Returns the time at which the next of both runs out, in ms. */
   nextDue(): number | undefined {
-    return soonest(least(this.sql, 'expires_at', 'idempotency'), this.#uses.nextDue());
+    return soonest(...['idempotency', 'signed_use'].map((table) => least(this.sql, 'expires_at', table)));
+  }
+
+  /** Uses a signed URL, in a transaction of the caller's. @returns whether it is the first time */
+  use({ apiKey, name, expiresAt }: SignedUse): boolean {
+    const row = { api_key: apiKey, name, expires_at: expiresAt };
+    return insert(this.sql, 'signed_use', row, 'ON CONFLICT DO NOTHING RETURNING name') !== undefined;
+  }
+
+  isUsed({ apiKey, name }: Pick<SignedUse, 'apiKey' | 'name'>): boolean {
+    return exists(this.sql, 'signed_use WHERE api_key = ? AND name = ?', apiKey, name);
   }
 
   #leaseMs(): number {
