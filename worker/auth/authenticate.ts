@@ -15,7 +15,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
 import { checkOrigin } from './account-origins.ts';
 import { readCachedKey, type CachedKey } from '../objects/account/keys/key-cache.ts';
-import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
+import { limitAccount, limitLookup, limitUnknownKey } from './rate-limit.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { KeyMaterial } from '../objects/account/keys/key-rows.ts';
 
@@ -39,11 +39,7 @@ export async function authenticate(c: Ctx): Promise<Principal> {
   if (key === undefined) throw new SealpinError('unauthorized');
   limitLookup(c, key.hash);
   const cached = await readCachedKey(c.env.API_KEYS, key.hash);
-  if (cached === undefined) await limitUnknownKey(c);
-  else {
-    rememberKey(key.hash);
-    await limitAccount(c, key.account, cached);
-  }
+  await (cached === undefined ? limitUnknownKey(c) : limitAccount(c, key, cached));
   await checkOrigin(c, key.account);
   c.set('usedBy', { account: key.account, keyId: keyIdOf(key.hash) });
   return { key, account: c.env.ACCOUNT.getByName(key.account), cached };

@@ -1,6 +1,7 @@
 /** Rate limits: per account for API keys that KV has, per address for everything else. */
 import type { MiddlewareHandler } from 'hono';
 import type { Scope } from '../../shared/api.ts';
+import type { ApiKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
@@ -9,17 +10,20 @@ import { errorText, log } from '../log.ts';
 const periodSeconds = 60;
 
 /**
- * Counts a request with a key that KV has. All keys of an account are counted together, because a
- * key with `keys` can make any number of them; but those that can only store, as the links of
- * inboxes have them, are counted apart: who was given one cannot keep the owner out. Each
- * invitation, of which there are few, is counted by itself: no guest keeps another one out.
+ * Remembers a key that KV has, and counts a request with it. All keys of an account are counted
+ * together, because a key with `keys` can make any number of them; but those that can only store,
+ * as the links of inboxes have them, are counted apart: who was given one cannot keep the owner
+ * out. Each invitation, of which there are few, is counted by itself: no guest keeps another one
+ * out.
  * @throws rate_limited, overloaded
  */
 export function limitAccount(
   c: Ctx,
-  account: string,
+  { account, hash }: ApiKey,
   { id, scopes }: { readonly id: string; readonly scopes: readonly Scope[] },
 ): Promise<void> {
+  if (knownHashes.size >= maxRemembered) knownHashes.clear();
+  knownHashes.add(hash);
   c.set('countedFor', 'account');
   if (scopes.includes('send')) return limit(c, c.env.KEY_LIMIT, `invitation:${account}:${id}`);
   const onlyStores = scopes.every((scope) => scope === 'write');
@@ -60,12 +64,6 @@ export function limitLookup(c: Ctx, hash: string): void {
   const waitMs = until - Date.now();
   if (waitMs > 0) throw new SealpinError('rate_limited', undefined, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
   refusedUntil.delete(addressOf(c));
-}
-
-/** Remembers a key that KV has. @param hash SHA-256 of the key, in hex */
-export function rememberKey(hash: string): void {
-  if (knownHashes.size >= maxRemembered) knownHashes.clear();
-  knownHashes.add(hash);
 }
 
 /**
