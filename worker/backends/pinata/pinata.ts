@@ -7,8 +7,9 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
 import type { Replica, SourceFile } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { observed } from '../../../shared/streams/pulled.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
-import { fromSource, sourceError } from '../source-error.ts';
+import { sourceError } from '../source-error.ts';
 import { tusUpload } from './tus-upload.ts';
 
 export type PinataOptions = Omit<HttpOptions, 'url'> & {
@@ -175,6 +176,6 @@ async function sendCar(
   const metadata = { filename, filetype: carType, network: 'public', car: 'true' };
   const { id, headers, fetch, pieceBytes, responseMs } = o;
   const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
-  const body = fromSource(carOf(cid, sources, { ...options, dups: false }));
+  const body = observed(carOf(cid, sources, { ...options, dups: false }), { onFail: sourceError });
   await tusUpload(target, { body, length, metadata }, signal);
 }
