@@ -1,8 +1,6 @@
 /** Content negotiation by `Accept` (RFC 9110 section 12.5.1). */
+import { parseAccept } from 'hono/utils/accept';
 import { SealpinError } from '../../shared/errors.ts';
-
-/** One range of `Accept`, in lower case, with its weight from 0 to 1. */
-type MediaRange = { type: string; q: number };
 
 /**
  * The media type to respond with.
@@ -19,7 +17,7 @@ export function negotiate<T extends string>(header: string | null, offered: read
 /** The same as `negotiate` without an error: undefined when the client accepts none of them. */
 export function preferred<T extends string>(header: string | null, offered: readonly T[]): T | undefined {
   if (header === null || header.trim() === '') return offered[0];
-  const ranges = header.split(',').flatMap((part) => (part === '' ? [] : parseMediaRange(part)));
+  const ranges = parseAccept(header.toLowerCase());
   let best: { type: T; q: number } | undefined;
   for (const type of offered) {
     const q = qualityOf(type, ranges);
@@ -28,16 +26,8 @@ export function preferred<T extends string>(header: string | null, offered: read
   return best?.type;
 }
 
-function parseMediaRange(part: string): MediaRange {
-  const [type = '', ...parameters] = part.split(';').map((each) => each.trim().toLowerCase());
-  const weight = parameters.find((each) => each.startsWith('q='));
-  const q = Number(weight?.slice(2));
-  // An invalid weight (section 12.4.2) is ignored.
-  return { type, q: q >= 0 && q <= 1 ? q : 1 };
-}
-
 /** The weight of the most specific range that matches a type; 0 without one. */
-function qualityOf(type: string, ranges: readonly MediaRange[]): number {
+function qualityOf(type: string, ranges: ReturnType<typeof parseAccept>): number {
   const subtypes = `${type.split('/')[0]}/*`;
   for (const pattern of [type, subtypes, '*/*']) {
     const range = ranges.find((each) => each.type === pattern);
