@@ -4,24 +4,14 @@ import { SealpinError } from '../../shared/errors.ts';
 const afterPadding = 'nothing may follow the padding';
 const isAlphabet = /[A-Za-z0-9+/]/;
 
-/** A decoder of one base64 text that arrives in pieces. */
-export type Base64Decoder = {
-  /**
-   * Decodes as many whole groups of four as there are. `text` holds one character a byte (latin1).
-   */
-  write(text: string): Uint8Array;
-  /** Checks that the text may end here. */
-  finish(): void;
-};
-
 /**
  * Decodes standard base64 (RFC 4648 section 4) with padding, without white space, and only in
  * canonical form: unused bits are zero. The native decoder skips white space, which shows in the
  * length of its output.
- * @returns a decoder that throws `invalid_base64`, naming the offset in characters of the first one
- * that is wrong
+ * @returns a decoder of one text that arrives in pieces, which throws `invalid_base64`, naming the
+ * offset in characters of the first one that is wrong
  */
-export function base64Decoder(): Base64Decoder {
+export function base64Decoder() {
   let rest = '';
   let offset = 0; // of the first character of `rest`
   let padded = false;
@@ -44,7 +34,11 @@ export function base64Decoder(): Base64Decoder {
   }
 
   return {
-    write(text) {
+    /**
+     * Decodes as many whole groups of four as there are. `text` holds one character a byte
+     * (latin1).
+     */
+    write(text: string): Uint8Array {
       // A group that two pieces share is decoded by itself: to join the pieces would copy all of
       // the second.
       const needed = rest === '' ? 0 : Math.min(4 - rest.length, text.length);
@@ -59,7 +53,8 @@ export function base64Decoder(): Base64Decoder {
       if (rest !== '') check(rest, offset, padded);
       return first + body === bytes.length ? bytes : bytes.subarray(0, first + body);
     },
-    finish() {
+    /** Checks that the text may end here. */
+    finish(): void {
       if (rest !== '') throw wrong(offset + rest.length, 'the text ends in the middle of a group of four');
     },
   };

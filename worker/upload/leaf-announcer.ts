@@ -2,19 +2,7 @@
 import { concat } from '../../shared/streams/concat.ts';
 
 /** Announces leaves before they are sent, in order. */
-export interface LeafAnnouncer {
-  /**
-   * Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush`
-   * begins.
-   */
-  add(index: number, digest: Uint8Array): Promise<void>;
-  /** Records everything that was added, in one call. */
-  flush(): void;
-  /**
-   * Has nothing more recorded: `add` fails with the reason, where its call to record has not begun.
-   */
-  abort(reason: unknown): void;
-}
+export type LeafAnnouncer = ReturnType<typeof leafAnnouncer>;
 
 /**
  * Makes an announcer. One call to record digests is under way at a time; what is added before the
@@ -22,7 +10,7 @@ export interface LeafAnnouncer {
  * @param record records the digests (SHA-256, 32 bytes each) of leaves that follow one another from
  * the number `first` on; where it fails, so does `add`, for these leaves and all after them
  */
-export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Promise<void>): LeafAnnouncer {
+export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Promise<void>) {
   let running: Promise<void> = Promise.resolve();
   let waiting: { digests: Uint8Array[]; begun: PromiseWithResolvers<void>; recorded: Promise<void> } | undefined;
 
@@ -37,12 +25,21 @@ export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Pr
   }
 
   return {
-    add(index, digest) {
+    /**
+     * Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush`
+     * begins.
+     */
+    add(index: number, digest: Uint8Array): Promise<void> {
       waiting ??= open(index);
       waiting.digests.push(digest);
       return waiting.recorded;
     },
+    /** Records everything that was added, in one call. */
     flush: () => waiting?.begun.resolve(),
-    abort: (reason) => waiting?.begun.reject(reason),
+    /**
+     * Has nothing more recorded: `add` fails with the reason, where its call to record has not
+     * begun.
+     */
+    abort: (reason: unknown) => waiting?.begun.reject(reason),
   };
 }

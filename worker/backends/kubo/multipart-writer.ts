@@ -1,24 +1,14 @@
 /** A multipart body with one file, written piece by piece. */
 import { leafMemory } from '../../leaf-memory.ts';
 
-export type MultipartWriter = {
-  contentType: string;
-  body: ReadableStream<Uint8Array>;
-  /**
-   * Writes a piece of the file; resolves when it has been taken. Where the runtime is done with the
-   * bytes by then, they are released: the array is empty afterwards.
-   */
-  write(piece: Uint8Array<ArrayBuffer>): Promise<void>;
-  /** Writes the closing boundary and ends the body. */
-  close(): Promise<void>;
-};
+export type MultipartWriter = ReturnType<typeof multipartWriter>;
 
 /**
  * A file as multipart/form-data (RFC 7578) of unknown length. A body that fails is left open, not
  * errored: an errored stream can reach the other side as a clean end, so the caller must abort the
  * request by its signal.
  */
-export function multipartWriter(): MultipartWriter {
+export function multipartWriter() {
   const boundary = `sealpin-${crypto.randomUUID()}`;
   const encoder = new TextEncoder();
   const { readable, writable } = pipe();
@@ -31,14 +21,19 @@ export function multipartWriter(): MultipartWriter {
   return {
     contentType: `multipart/form-data; boundary=${boundary}`,
     body: readable,
-    async write(piece) {
+    /**
+     * Writes a piece of the file; resolves when it has been taken. Where the runtime is done with
+     * the bytes by then, they are released: the array is empty afterwards.
+     */
+    async write(piece: Uint8Array<ArrayBuffer>): Promise<void> {
       if (head !== undefined) await writer.write(head);
       head = undefined;
       if (piece.length === 0) return;
       await writer.write(piece);
       if (isIdentity && piece.buffer.byteLength === piece.length) leafMemory.giveBack(piece);
     },
-    async close() {
+    /** Writes the closing boundary and ends the body. */
+    async close(): Promise<void> {
       await writer.write(encoder.encode(`\r\n--${boundary}--\r\n`));
       await writer.close();
     },
