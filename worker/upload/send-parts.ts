@@ -1,5 +1,5 @@
 /** Sending of a request's pieces in parts, each of which is kept while the next one arrives. */
-import { settlesWithin } from '../../shared/streams/timing.ts';
+import { settlesWithin, withStop } from '../../shared/streams/timing.ts';
 import type { Intake } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 import type { Semaphore } from './semaphore.ts';
@@ -54,17 +54,16 @@ export async function sendParts<T, R>(
   open: (signal: AbortSignal) => { pieces: Pieces<T>; writer: PieceWriter<T> },
   finish: (parts: readonly Part[], signal: AbortSignal) => Promise<R>,
 ): Promise<R> {
-  const stop = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const { signal, stop } = withStop(options.signal);
   const { pieces, writer } = open(signal);
-  const sender = new Sender({ ...options, signal, pieces, writer, stop: (error) => stop.abort(error) });
+  const sender = new Sender({ ...options, signal, pieces, writer, stop });
   // A cancelled read looks like the end, so the signal is checked after each.
   const cancelPieces = (): void => void pieces.cancel(signal.reason).catch(() => undefined);
   signal.addEventListener('abort', cancelPieces, { once: true });
   try {
     return await finish(await sender.send(), signal);
   } catch (error) {
-    stop.abort(error);
+    stop(error);
     writer.abort(signal.reason);
     await sender.keeping.catch(() => undefined);
     throw signal.reason;

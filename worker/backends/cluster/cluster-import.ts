@@ -1,13 +1,13 @@
 /** Blocks on their way to an IPFS Cluster: to the Kubo of one peer. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
+import { withStop } from '../../../shared/streams/timing.ts';
 import type { BlockImport } from '../contract.ts';
 import type { ClusterPeer, ClusterPeers } from './cluster-peers.ts';
 
 /** Opens an import: with its first block, at a peer that works. */
 export function clusterImport(cluster: ClusterPeers, signal: AbortSignal): BlockImport {
-  const stop = new AbortController();
-  const ended = AbortSignal.any([signal, stop.signal]);
+  const { signal: ended, stop } = withStop(signal);
   let opening: Promise<{ peer: ClusterPeer; blocks: BlockImport }> | undefined;
   const open = async (first: Cid) => {
     const { result } = await cluster.importers.from(cluster.forImport(first), async (peer) => {
@@ -28,7 +28,7 @@ export function clusterImport(cluster: ClusterPeers, signal: AbortSignal): Block
       const { peer, blocks } = await opening;
       await step(cluster, peer, blocks.finish());
     },
-    abort: (reason) => stop.abort(reason),
+    abort: stop,
   };
 }
 

@@ -5,6 +5,7 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import { carHeader, carSection } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
+import { withStop } from '../../../shared/streams/timing.ts';
 import type { BlockImport } from '../contract.ts';
 import type { Rpc, RpcResult } from './kubo-rpc.ts';
 import { multipartWriter, type MultipartWriter } from './multipart-writer.ts';
@@ -29,19 +30,18 @@ export type ImportOptions = {
 /** Opens an import; the request goes out with the first block. */
 export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   // What goes wrong first aborts the request and is its reason; the rest are consequences.
-  const stop = new AbortController();
-  const ended = AbortSignal.any([o.signal, stop.signal]);
+  const { signal: ended, stop } = withStop(o.signal);
   let upload: KuboUpload | undefined;
   let sent = 0;
 
   /** Awaits one step within the time limit. A refusal may come at any time, and ends it. */
   async function step<T>({ response }: KuboUpload, work: Promise<T>): Promise<T> {
-    const timer = setTimeout(() => stop.abort(rpc.timeoutError(o.stepMs)), o.stepMs);
+    const timer = setTimeout(() => stop(rpc.timeoutError(o.stepMs)), o.stepMs);
     const refusal = new Promise<never>((_, reject) => void response.catch(reject));
     try {
       return await Promise.race([work, refusal]);
     } catch (cause) {
-      stop.abort(cause);
+      stop(cause);
       throw ended.reason;
     } finally {
       clearTimeout(timer);
@@ -78,7 +78,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
       o.confirm(accept(rpc, await step(upload, upload.response)), sent);
     },
 
-    abort: (reason) => stop.abort(reason),
+    abort: stop,
   };
 }
 

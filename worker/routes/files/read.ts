@@ -5,6 +5,7 @@
 import { ReadQuery, type StoredPin } from '../../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { digestOfBytes, openFile, type BlockSource, type IpfsFile } from '../../../shared/ipfs/index.ts';
+import { withStop } from '../../../shared/streams/timing.ts';
 import { negotiate, preferred } from '../../http/accept.ts';
 import { unwrap } from '../../objects/result.ts';
 import { parseFileId, parseQuery, type Ctx } from '../../http/app.ts';
@@ -162,14 +163,13 @@ async function openBytes(
   opened: Opened | undefined,
   span?: Span,
 ): Promise<ReadableStream<Uint8Array>> {
-  const abort = new AbortController();
-  const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
+  const { signal, stop } = withStop(c.req.raw.signal);
   try {
     const file = await openFile(record.cid, sources, { signal, ...sourceOptions(c, record.cid) });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
-    return await awaitFirstChunk(await readSpan(file, opened, span), (reason) => abort.abort(reason));
+    return await awaitFirstChunk(await readSpan(file, opened, span), stop);
   } catch (error) {
-    abort.abort(error);
+    stop(error);
     throw error;
   }
 }

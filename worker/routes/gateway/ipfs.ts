@@ -13,6 +13,7 @@ import {
   parseCid,
   readBlock,
 } from '../../../shared/ipfs/index.ts';
+import { withStop } from '../../../shared/streams/timing.ts';
 import { isHead, type Ctx } from '../../http/app.ts';
 import { awaitFirstChunk } from '../../http/response-body.ts';
 import { isNotModified, type Span } from '../../http/conditions.ts';
@@ -60,7 +61,7 @@ async function respondWithBytes(
   form: BlockForm,
   { root, sources }: FoundBlock,
 ): Promise<Response> {
-  const { signal, started } = abortable(c);
+  const { signal, stop } = withStop(c.req.raw.signal);
   const options = { signal, ...sourceOptions(c, root) };
   const { etag, headers } = metaOf(c, cid, form);
   // Before anything is fetched: the tag decides every condition.
@@ -77,7 +78,7 @@ async function respondWithBytes(
   }
   const file = once(() => openFile(cid, sources, options));
   const bytes = await sizeOf(etag, async () => (await file()).size);
-  const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
+  const body: OpenBody = async (span) => await awaitFirstChunk((await file()).read(span?.start, span?.end), stop);
   return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true, file: cid });
 }
 
@@ -105,11 +106,11 @@ async function respondWithCar(
     headers.set('Sealpin-Place', place);
     return new Response(null, { headers });
   }
-  const { signal, started } = abortable(c);
+  const { signal, stop } = withStop(c.req.raw.signal);
   // The reader of a CAR verifies it. Where another service could give what one has damaged, that is
   // found here.
   const options = { ...selection, signal, ...sourceOptions(c, root), passLeaves: sources.length === 1 };
-  return new Response(await started(carOf(cid, sources, options)), { headers });
+  return new Response(await awaitFirstChunk(carOf(cid, sources, options), stop), { headers });
 }
 
 /**
@@ -120,21 +121,6 @@ function placeOf(c: Ctx, cid: string, { scope, dups, entityBytes }: Selection): 
   if (c.env.HANDOVERS?.get(c.req.raw) === undefined || scope === 'block' || !dups) return undefined;
   const { from = 0, to } = entityBytes ?? {};
   return from < 0 || (to !== undefined && to < from) ? undefined : JSON.stringify({ cid, from, to });
-}
-
-/**
- * A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them
- * when the client cancels.
- */
-function abortable(c: Ctx): {
-  signal: AbortSignal;
-  started: (stream: ReadableStream<Uint8Array>) => Promise<ReadableStream<Uint8Array>>;
-} {
-  const abort = new AbortController();
-  return {
-    signal: AbortSignal.any([abort.signal, c.req.raw.signal]),
-    started: (stream) => awaitFirstChunk(stream, (reason) => abort.abort(reason)),
-  };
 }
 
 function once<T>(work: () => Promise<T>): () => Promise<T> {
