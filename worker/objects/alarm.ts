@@ -35,8 +35,9 @@ export class Alarm {
     this.#storage = storage;
   }
 
-  /** Makes the alarm ring at that time (in ms) or before. */
-  async by(dueMs: number): Promise<void> {
+  /** Makes the alarm ring at that time (in ms) or before; undefined: nothing is due. */
+  async by(dueMs: number | undefined): Promise<void> {
+    if (dueMs === undefined) return;
     let known;
     let set;
     do {

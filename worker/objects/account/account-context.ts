@@ -182,8 +182,7 @@ export class AccountContext {
 
   /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
   async flushSoon(): Promise<void> {
-    const due = soonest(this.outbox.nextDue(), this.files.nextExpiry());
-    if (due !== undefined) await this.alarm.by(due);
+    await this.alarm.by(soonest(this.outbox.nextDue(), this.files.nextExpiry()));
   }
 
   /** Returns the time of the next work, in ms. */

@@ -365,8 +365,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   async #wake(): Promise<void> {
-    const next = this.#nextTime();
-    if (next !== undefined) await this.#alarm.by(next);
+    await this.#alarm.by(this.#nextTime());
   }
 
   /** Does what is due next for a row, unless somebody is at work on the CID. */

@@ -105,8 +105,7 @@ export class AdministrationCalls extends AccountCalls {
     if (page.next === null) {
       this.context.transaction(() => endRestore(this.context));
       await this.context.listAccount();
-      const due = this.context.nextDue();
-      if (due !== undefined) await alarm.by(due);
+      await alarm.by(this.context.nextDue());
     }
     return { ok: true, unpinned: restored.unpinned, usage: row.usage(), keys: count(sql, 'api_key') };
   }

@@ -107,8 +107,7 @@ export class KeyCalls extends AccountCalls {
     const { row, usage, alarm } = this.context;
     if (row.open === undefined) return { ok: true };
     this.context.transaction(() => usage.add(used));
-    const due = usage.nextDue();
-    if (due !== undefined) await alarm.by(due);
+    await alarm.by(usage.nextDue());
     return { ok: true };
   }
 
