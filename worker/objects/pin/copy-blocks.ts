@@ -4,6 +4,7 @@
  */
 import { openFile, parseCid, readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
 import type { PinningService } from '../../backends/contract.ts';
+import { onFailure } from '../../backends/on-failure.ts';
 import { sourceError } from '../../backends/source-error.ts';
 import { blockMs } from './pin-steps.ts';
 
@@ -32,14 +33,7 @@ export async function copyBlocks(
   const blocks = target.importBlocks(signal);
   let refusal: unknown;
   /** Awaits what the target does, whose failure is told apart from those of sources. */
-  const taken = async (work: Promise<void>): Promise<void> => {
-    try {
-      await work;
-    } catch (error) {
-      refusal = error;
-      throw error;
-    }
-  };
+  const taken = (work: Promise<void>): Promise<void> => onFailure(work, (error) => (refusal = error));
   const options = {
     signal,
     limits: { idleMs: blockMs },

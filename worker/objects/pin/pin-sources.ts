@@ -4,6 +4,7 @@ import { readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { readableIds, serviceOf, sourceOf } from '../../backends/configured.ts';
 import type { Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
+import { onFailure } from '../../backends/on-failure.ts';
 import { sourceError } from '../../backends/source-error.ts';
 import { WithContext } from '../with-context.ts';
 import { isServiceFault } from './pin-faults.ts';
@@ -69,19 +70,14 @@ export class PinSources extends WithContext<WorkContext> {
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
   #watched(cid: string, service: Readable): BlockSource {
     const { breakers, now } = this.context;
-    const watch = async <T>(work: Promise<T>): Promise<T> => {
-      try {
-        return await work;
-      } catch (error) {
-        if (isSealpinError(error, 'pinning_lost')) this.markSuspect(cid, service.id);
-        if (isServiceFault(error)) breakers.failed(service.id, now(), error.retryAfterSeconds);
-        throw error;
-      }
+    const failed = (error: unknown): void => {
+      if (isSealpinError(error, 'pinning_lost')) this.markSuspect(cid, service.id);
+      if (isServiceFault(error)) breakers.failed(service.id, now(), error.retryAfterSeconds);
     };
     return {
       id: service.id,
-      block: (block, signal) => watch(service.block(block, signal)),
-      read: (root, offset, length, signal) => watch(service.read(root, offset, length, signal)),
+      block: (block, signal) => onFailure(service.block(block, signal), failed),
+      read: (root, offset, length, signal) => onFailure(service.read(root, offset, length, signal), failed),
     };
   }
 }

@@ -13,6 +13,7 @@ import { pinOf } from '../../objects/pin/shard.ts';
 import { readableIds, servicesOf, sourceOf } from '../../backends/configured.ts';
 import type { Readable } from '../../backends/contract.ts';
 import { withNetwork } from '../../backends/network.ts';
+import { onFailure } from '../../backends/on-failure.ts';
 
 /** Names on the wire of the states of `Pin`. */
 const statuses = {
@@ -81,22 +82,13 @@ export function configuredSources(c: Ctx, root: string, ids: readonly string[]):
   const known = readableIds(c.env);
   const usable = ids.filter((id) => known.has(id));
   const backends = (usable.length > 0 ? usable : ids).map((id) => sourceOf(c.env, id, root, c.var.requestId));
-  return withNetwork(backends.map((backend) => reporting(backend, () => markSuspect(c, root, backend.id))));
-}
-
-/** The same service, with a report of each block that it says it does not have. */
-function reporting(backend: Readable, report: () => void): Readable {
-  return {
-    ...backend,
-    async block(cid, signal) {
-      try {
-        return await backend.block(cid, signal);
-      } catch (error) {
-        if (isSealpinError(error, 'pinning_lost')) report();
-        throw error;
-      }
-    },
-  };
+  const reporting = backends.map((backend): Readable => {
+    const failed = (error: unknown): void => {
+      if (isSealpinError(error, 'pinning_lost')) markSuspect(c, root, backend.id);
+    };
+    return { ...backend, block: (cid, signal) => onFailure(backend.block(cid, signal), failed) };
+  });
+  return withNetwork(reporting);
 }
 
 /**
