@@ -16,7 +16,7 @@ import {
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { responseHeaders } from './openapi/headers.ts';
-import { handlerOf, middlewareOf } from './openapi/route.ts';
+import { handlerOf } from './openapi/route.ts';
 import { withoutReferrer } from './routes/shares/signed.ts';
 import { path as signedPath } from './routes/shares/signed-table.ts';
 import { operatorRoutes } from './routes/operator/operator-table.ts';
@@ -45,10 +45,10 @@ app.use(signedPath, withoutReferrer, notAsCode);
 app.use('/ipfs/*', notAsCode);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   for (const route of rows) {
-    const handlers = [...middlewareOf(route), handlerOf(route)];
+    const handler = handlerOf(route);
     // Hono runs the handlers of GET for HEAD.
-    if (route.method === 'head') app.on('get', [path], ...handlers.map((handler) => onlyHead(handler)));
-    else app.on(route.method, [path], ...handlers);
+    if (route.method === 'head') app.on('get', [path], onlyHead(handler));
+    else app.on(route.method, [path], handler);
   }
   app.all(path, methodNotAllowed(rows.map(({ method }) => method)));
 }

@@ -1,11 +1,10 @@
 /**
  * The operator of the service, who shows the secret `ADMIN_TOKEN`, and what other secrets allow.
  */
-import type { MiddlewareHandler } from 'hono';
 import { restoreHeader } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import type { App, Ctx } from '../http/app.ts';
+import type { Check, Ctx } from '../http/app.ts';
 import { bearer } from './authenticate.ts';
 import { limitAddress } from './rate-limit.ts';
 
@@ -17,12 +16,9 @@ const tokens = {
 } as const;
 type TokenName = keyof typeof tokens;
 
-/** A route for who shows a secret as bearer token. @throws as `requireToken` */
-export function tokenOnly(name: TokenName): MiddlewareHandler<App> {
-  return async (c, next) => {
-    await requireToken(c, name, bearer(c), 'Authorization: Bearer');
-    await next();
-  };
+/** Lets who shows a secret as bearer token call a route. @throws as `requireToken` */
+export function tokenOnly(name: TokenName): Check {
+  return (c) => requireToken(c, name, bearer(c), 'Authorization: Bearer');
 }
 
 /**

@@ -1,9 +1,8 @@
 /** Rate limits: per account for API keys that KV has, per address for everything else. */
-import type { MiddlewareHandler } from 'hono';
 import type { Scope } from '../../shared/api.ts';
 import type { ApiKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import type { App, Ctx } from '../http/app.ts';
+import type { Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
 
 /** The longest period of a Cloudflare rate limit, after which its count starts over. */
@@ -108,12 +107,6 @@ export function networkOf(address: string): string {
   const groups = [...front, ...(tail === undefined ? [] : gap), ...back].slice(0, subnetGroups);
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
-
-/** Limits a route by address. */
-export const rateLimitByAddress: MiddlewareHandler<App> = async (c, next) => {
-  await limitAddress(c);
-  await next();
-};
 
 async function limit(c: Ctx, limiter: RateLimit | undefined, key: string): Promise<void> {
   if (limiter === undefined) return;

@@ -30,6 +30,8 @@ export type App = {
   };
 };
 export type Ctx = Context<App>;
+/** What a request must pass before its handler. It throws where the request does not. */
+export type Check = (c: Ctx) => void | Promise<void>;
 
 /**
  * Parses the query of a request; `checkQuery` has refused unknown parameters before.

@@ -4,7 +4,7 @@ import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { servicesOf } from '../backends/configured.ts';
 import { tellRefusal, uploadCountsMs } from '../objects/metrics/seen-refusals.ts';
-import { isHead, type App, type Ctx } from './app.ts';
+import { isHead, type App, type Check, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
 import { errorText, log, orLog } from '../log.ts';
 import { problem } from './problem.ts';
@@ -163,16 +163,15 @@ export function onlyHead(handler: Handler<App>): Handler<App> {
  * @param known the names of the route's parameters
  * @throws invalid_request, naming the parameter
  */
-export function checkQuery(known: readonly string[]): MiddlewareHandler<App> {
+export function checkQuery(known: readonly string[]): Check {
   const takes = known.length === 0 ? 'no parameters in its query' : `${known.join(', ')}, once each`;
-  return async (c, next) => {
+  return (c) => {
     for (const [name, values] of Object.entries(c.req.queries())) {
       if (known.includes(name) && values.length === 1) continue;
       const parameter = name.slice(0, 40).toWellFormed();
       const detail = `the query has ${JSON.stringify(parameter)}, and this route takes ${takes}`;
       throw new SealpinError('invalid_request', detail, { faults: [{ parameter, detail }] });
     }
-    await next();
   };
 }
 
@@ -198,10 +197,10 @@ const checks = [
  * @param known the headers that the route takes
  * @throws invalid_request, naming the header
  */
-export function checkHeaders(method: string, known: readonly string[]): MiddlewareHandler<App> {
+export function checkHeaders(method: string, known: readonly string[]): Check {
   const isSafe = ['get', 'head', 'options'].includes(method);
   const unknown = checks.filter((name) => !known.includes(name));
-  return async (c, next) => {
+  return (c) => {
     for (const name of unknown) {
       const value = c.req.header(name);
       if (value === undefined || (isSafe && holdsAnyway(name, value.trim()))) continue;
@@ -209,7 +208,6 @@ export function checkHeaders(method: string, known: readonly string[]): Middlewa
         hint: `leave ${name} out: what it asks for would not happen`,
       });
     }
-    await next();
   };
 }
 

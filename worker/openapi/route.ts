@@ -2,14 +2,14 @@
  * A route as one row: how it is called, who may call it, what it takes and returns, and its
  * handler.
  */
-import type { Handler, MiddlewareHandler } from 'hono';
+import type { Handler } from 'hono';
 import type * as v from 'valibot';
 import type { Scope } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { authenticate, type Principal } from '../auth/authenticate.ts';
 import { tokenOnly } from '../auth/operator.ts';
-import { rateLimitByAddress } from '../auth/rate-limit.ts';
-import type { App, Ctx } from '../http/app.ts';
+import { limitAddress } from '../auth/rate-limit.ts';
+import type { App, Check, Ctx } from '../http/app.ts';
 import { checkHeaders, checkQuery } from '../http/middleware.ts';
 import type { ResponseHeaderName } from './headers.ts';
 
@@ -84,21 +84,21 @@ export function route(method: Route['method'], path: string, operationId: string
   return { method, path, operationId, ...row };
 }
 
-/** Middleware that each guard runs before the handler, and the codes that it adds. */
-const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>[]; codes: readonly Code[] }> = {
-  anybody: { middleware: [], codes: [] },
-  address: { middleware: [rateLimitByAddress], codes: ['rate_limited', 'overloaded'] },
+/** What each guard checks before the handler, and the codes that it adds. */
+const guards: Record<Route['who'], { checks: readonly Check[]; codes: readonly Code[] }> = {
+  anybody: { checks: [], codes: [] },
+  address: { checks: [limitAddress], codes: ['rate_limited', 'overloaded'] },
   operator: {
-    middleware: [rateLimitByAddress, tokenOnly('ADMIN_TOKEN')],
+    checks: [limitAddress, tokenOnly('ADMIN_TOKEN')],
     codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
   },
   monitor: {
-    middleware: [rateLimitByAddress, tokenOnly('METRICS_TOKEN')],
+    checks: [limitAddress, tokenOnly('METRICS_TOKEN')],
     codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
   },
   // Its guard is `authenticate`, which hands the principal to the handler.
   key: {
-    middleware: [],
+    checks: [],
     codes: ['unauthorized', 'account_disabled', 'forbidden', 'insufficient_scope', 'rate_limited', 'overloaded'],
   },
 };
@@ -150,21 +150,18 @@ export function guardCodes(who: Route['who']): readonly Code[] {
 }
 
 /**
- * Lists what runs before the handler of a route, in this order: the guard, the checks of the names
- * in query and headers.
+ * The handler of a route, as Hono takes it. Before it, in this order: the guard, and the checks of
+ * the names in query and headers.
  */
-export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
+export function handlerOf(route: Route): Handler<App> {
   const { method, query, headers, ignoresUnknownQuery = false, who } = route;
-  const names = Object.keys(query?.entries ?? {});
-  return [
-    ...guards[who].middleware,
-    ...(ignoresUnknownQuery ? [] : [checkQuery(names)]),
+  const checks = [
+    ...guards[who].checks,
+    ...(ignoresUnknownQuery ? [] : [checkQuery(Object.keys(query?.entries ?? {}))]),
     checkHeaders(method, Object.keys(headers ?? {})),
   ];
-}
-
-/** The handler of a route, as Hono takes it. */
-export function handlerOf(route: Route): Handler<App> {
-  if (route.who !== 'key') return (c) => route.handler(c);
-  return async (c) => await route.handler(c, await authenticate(c));
+  return async (c) => {
+    for (const check of checks) await check(c);
+    return await (route.who === 'key' ? route.handler(c, await authenticate(c)) : route.handler(c));
+  };
 }
