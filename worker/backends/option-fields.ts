@@ -92,8 +92,3 @@ export const prefixField = v.optional(
     v.maxLength(512, 'prefix must have at most 512 characters'),
   ),
 );
-
-/** The beginning of the keys where the entry has none: services that share a bucket do not meet. */
-export function storePrefix(prefix: string | undefined, serviceId: string): string {
-  return prefix ?? `sealpin-${serviceId}/`;
-}

@@ -12,7 +12,8 @@ import { decodeIndex, encodeIndex, maxIndexBytes, type DataRange, type ObjectInd
 import type { ObjectStore } from './store-contract.ts';
 import { repeated } from './store-requests.ts';
 
-export type StoreOptions = { id: string; prefix: string; serviceId: string; bucket: Bucket };
+/** `prefix`: the beginning of all keys; by default services that share a bucket do not meet. */
+export type StoreOptions = { id: string; serviceId: string; prefix?: string | undefined; bucket: Bucket };
 
 /** The longest ID of a service. */
 const ownerBytes = 64;
@@ -29,7 +30,7 @@ type Place = {
 };
 
 /** The store over a bucket. */
-export function objectStore({ id, prefix, serviceId, bucket }: StoreOptions): ObjectStore {
+export function objectStore({ id, serviceId, prefix = `sealpin-${serviceId}/`, bucket }: StoreOptions): ObjectStore {
   const dataKey = (data: string, n?: number): string =>
     `${prefix}data/${data}/${n === undefined ? '' : String(n).padStart(8, '0')}`;
   const indexKey = (cid: string): string => `${prefix}cid/${cid}`;

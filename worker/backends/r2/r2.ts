@@ -9,7 +9,7 @@ import type { Adapter } from '../contract.ts';
 import type { Bucket, ObjectBody } from '../objects/bucket.ts';
 import { objectStore } from '../objects/object-store.ts';
 import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
-import { prefixField, storePrefix, unknownField } from '../option-fields.ts';
+import { prefixField, unknownField } from '../option-fields.ts';
 
 const Options = v.strictObject(
   {
@@ -27,7 +27,7 @@ export const r2Adapter: Adapter<typeof Options> = {
     const bound = bindingOf(binding);
     if (!isBucket(bound)) throw misconfigured(`there is no R2 bucket with the binding ${binding}`);
     const bucket: Bucket = { ...r2Bucket(id, bound), place: `r2 ${binding}` };
-    return objectStore({ id, prefix: storePrefix(prefix, serviceId), serviceId, bucket });
+    return objectStore({ id, serviceId, prefix, bucket });
   },
 };
 

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import type { Adapter } from '../contract.ts';
 import { objectStore } from '../objects/object-store.ts';
-import { addressField, prefixField, storePrefix, unknownField } from '../option-fields.ts';
+import { addressField, prefixField, unknownField } from '../option-fields.ts';
 import { s3Bucket } from './s3.ts';
 
 const text = (field: string, form: RegExp) =>
@@ -34,6 +34,6 @@ export const s3Adapter: Adapter<typeof Options> = {
     };
     const credentials = { accessKeyId: secret(keySecret), secretAccessKey: secret(secretSecret) };
     const bucket = s3Bucket({ id, fetch, ...where, ...credentials });
-    return objectStore({ id, prefix: storePrefix(prefix, serviceId), serviceId, bucket });
+    return objectStore({ id, serviceId, prefix, bucket });
   },
 };
