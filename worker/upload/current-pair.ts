@@ -12,11 +12,7 @@ export async function withCurrentPair<T extends object>(
 ): Promise<Exclude<T, { spki: Uint8Array }>> {
   for (let current = spki; ;) {
     const answer = await attempt(current);
-    if (!isReplaced(answer)) return answer as Exclude<T, { spki: Uint8Array }>;
-    current = answer.spki;
+    if (!('spki' in answer)) return answer as Exclude<T, { spki: Uint8Array }>;
+    current = answer.spki as Uint8Array;
   }
-}
-
-function isReplaced(answer: object): answer is { spki: Uint8Array } {
-  return 'spki' in answer;
 }
