@@ -1,7 +1,7 @@
 /** The files that a Kubo in the process in front takes in: by the product's code, in memory. */
 import { once } from 'node:events';
 import type { FileIntake } from '../../cli/local/node/direct.ts';
-import { Writer } from '../../cli/local/node/writer.ts';
+import { openWriter } from '../../cli/local/node/writer.ts';
 import type { SimulatedKubo } from './simulated-kubo.ts';
 
 const none = (): never => {
@@ -14,7 +14,7 @@ export function intakeOf({ behaviour, blocks, pins, pinning }: SimulatedKubo): F
   return {
     async writer() {
       await behaviour.disk();
-      const writer = await Writer.open('', { stage: none, unstage: none }, false);
+      const writer = await openWriter('', { stage: none, unstage: none }, false);
       const pieces: Uint8Array[] = [];
       written.set(writer.name, pieces);
       const write = writer.write.bind(writer);

@@ -6,8 +6,6 @@ import { openRows, type Complete, type Staging } from './rows.ts';
 /** A file whose bytes are those of one UnixFS file. `dagBytes`: all of its blocks together. */
 export type Written = Complete & { bytes: number; dagBytes: number };
 
-export type Indexer = ReturnType<typeof indexer>;
-
 /**
  * Computes the CID of one file from its leaves, in order.
  * @param file its name on disk

@@ -35,7 +35,7 @@ export function boundaryOf(contentType: string | undefined): string {
  */
 export async function* parts(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<PartEvent> {
   const chunks = body[Symbol.asyncIterator]();
-  const text = new DelimitedText(chunks, Buffer.from(`\r\n--${boundary}`));
+  const text = delimitedText(chunks, Buffer.from(`\r\n--${boundary}`));
   try {
     // The preamble is ignored.
     while (!text.take().isOver) await text.more();
@@ -59,59 +59,53 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
   }
 }
 
-class DelimitedText {
-  readonly #chunks: AsyncIterator<Buffer>;
-  readonly #delimiter: Buffer;
-  /**
-   * The first delimiter may be at the very start, without the line break that belongs to the
-   * others.
-   */
-  #rest: Buffer = Buffer.from('\r\n');
+function delimitedText(chunks: AsyncIterator<Buffer>, delimiter: Buffer) {
+  // The first delimiter may be at the very start, without the line break of the others.
+  let rest: Buffer = Buffer.from('\r\n');
 
-  constructor(chunks: AsyncIterator<Buffer>, delimiter: Buffer) {
-    this.#chunks = chunks;
-    this.#delimiter = delimiter;
-  }
-
-  async more(): Promise<void> {
-    const kept = Buffer.from(this.#rest);
-    const { done, value } = await this.#chunks.next();
+  async function more(): Promise<void> {
+    const kept = Buffer.from(rest);
+    const { done, value } = await chunks.next();
     if (done) throw new MultipartError('multipart: unexpected end of the body');
-    this.#rest = kept.length === 0 ? value : Buffer.concat([kept, value]);
+    rest = kept.length === 0 ? value : Buffer.concat([kept, value]);
   }
 
-  /** Returns the next bytes as text, without taking them. */
-  async next(bytes: number): Promise<string> {
-    while (this.#rest.length < bytes) await this.more();
-    return this.#rest.toString('latin1', 0, bytes);
-  }
+  return {
+    more,
 
-  async until(mark: string): Promise<string> {
-    for (;;) {
-      const at = this.#rest.indexOf(mark);
-      if (at > headerBytes || (at < 0 && this.#rest.length > headerBytes))
-        throw new MultipartError('multipart: the headers of a part are too long');
-      if (at >= 0) {
-        const text = this.#rest.toString('utf8', 0, at);
-        this.#rest = this.#rest.subarray(at + mark.length);
-        return text;
+    /** Returns the next bytes as text, without taking them. */
+    async next(bytes: number): Promise<string> {
+      while (rest.length < bytes) await more();
+      return rest.toString('latin1', 0, bytes);
+    },
+
+    async until(mark: string): Promise<string> {
+      for (;;) {
+        const at = rest.indexOf(mark);
+        if (at > headerBytes || (at < 0 && rest.length > headerBytes))
+          throw new MultipartError('multipart: the headers of a part are too long');
+        if (at >= 0) {
+          const text = rest.toString('utf8', 0, at);
+          rest = rest.subarray(at + mark.length);
+          return text;
+        }
+        await more();
       }
-      await this.more();
-    }
-  }
+    },
 
-  /**
-   * Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`: it
-   * was there.
-   */
-  take(): { bytes: Buffer; isOver: boolean } {
-    const at = this.#rest.indexOf(this.#delimiter);
-    const isOver = at >= 0;
-    const end = isOver ? at : delimiterStart(this.#rest, this.#delimiter);
-    const bytes = this.#rest.subarray(0, end);
-    this.#rest = this.#rest.subarray(isOver ? end + this.#delimiter.length : end);
-    return { bytes, isOver };
-  }
+    /**
+     * Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`:
+     * it was there.
+     */
+    take(): { bytes: Buffer; isOver: boolean } {
+      const at = rest.indexOf(delimiter);
+      const isOver = at >= 0;
+      const end = isOver ? at : delimiterStart(rest, delimiter);
+      const bytes = rest.subarray(0, end);
+      rest = rest.subarray(isOver ? end + delimiter.length : end);
+      return { bytes, isOver };
+    },
+  };
 }
 
 /** The index from which the end of `bytes` could be the beginning of the delimiter. */

@@ -10,8 +10,6 @@ import type { BlockRow, Catalog } from './catalog.ts';
  */
 export type Complete = { file: string; cid: string; blocks: BlockRow[] };
 
-export type Rows = ReturnType<typeof openRows>;
-
 /** The part of a catalog that keeps rows ahead of their file. */
 export type Staging = Pick<Catalog, 'stage' | 'unstage'>;
 

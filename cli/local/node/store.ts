@@ -10,13 +10,13 @@ import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf, ifMissing } from '../../errno.ts';
 import { catalogError, openCatalog, type BlockLocation, type Catalog, type CatalogFile } from './catalog.ts';
-import { Importer } from './importer.ts';
-import { PublishQueue } from './publish-queue.ts';
+import { openImporter, type Importer } from './importer.ts';
+import { publishQueue } from './publish-queue.ts';
 import { partSuffix } from './data-file-name.ts';
 import { recover } from './recover.ts';
 import { openReserve } from './reserve.ts';
 import type { Complete } from './rows.ts';
-import { Writer } from './writer.ts';
+import { openWriter, type Writer } from './writer.ts';
 
 /** Retention of an added file that was never pinned. */
 export const unpinnedMs = 3_600_000;
@@ -52,7 +52,7 @@ export class Store {
   readonly #folder: FileHandle;
   readonly #now: () => number;
   readonly #reserve: ReturnType<typeof openReserve>;
-  readonly #queue = new PublishQueue<CatalogFile>((files) => this.#publishNow(files));
+  readonly #enqueue = publishQueue<CatalogFile>((files) => this.#publishNow(files));
   /** Dropped names whose file is unlinked; the removal may not be on the disk yet. */
   #unlinked: string[] = [];
   /** Users of copies of the catalog, and dropped names whose files they may still read. */
@@ -70,16 +70,16 @@ export class Store {
 
   /** Begins a file. `keep: false` computes the CID only. */
   async writer({ keep }: { keep: boolean }): Promise<Writer> {
-    return await Writer.open(this.#data, this.catalog, keep);
+    return await openWriter(this.#data, this.catalog, keep);
   }
 
   async importer(): Promise<Importer> {
-    return await Importer.open(this.#data, this.catalog);
+    return await openImporter(this.#data, this.catalog);
   }
 
   async publish(files: readonly Complete[], { pin }: { pin: { name: string } | undefined }): Promise<void> {
     const keepUntil = pin ? 0 : this.#now() + unpinnedMs;
-    await this.#queue.add(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil })));
+    await this.#enqueue(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil })));
   }
 
   async #publishNow(files: readonly CatalogFile[]): Promise<void> {
