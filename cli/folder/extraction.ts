@@ -15,7 +15,7 @@ import { errnoOf, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { checkTarget, isInside, namesOf, UnsafePath } from './archive-path.ts';
-import { LeavingLinks } from './leaving-links.ts';
+import { leavingWarning } from './leaving-links.ts';
 import { entriesIn } from './part.ts';
 
 /**
@@ -126,9 +126,7 @@ export class Extraction {
     } catch (error) {
       throw archiveFailure(error, signal);
     }
-    const links = new LeavingLinks();
-    for (const { name, target } of this.#leaving) links.add(name, target);
-    return { files, bytes, warning: links.warning(this.name) };
+    return { files, bytes, warning: leavingWarning(this.name, this.#leaving.length, this.#leaving[0]) };
   }
 
   /** Gives the directory its name. @returns its absolute path */

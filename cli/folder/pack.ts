@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
 import { type Input, readFlags } from '../io/input.ts';
-import { LeavingLinks } from './leaving-links.ts';
+import { leavingWarning } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { type Filter, isIncluded, isLeftOut } from './filter.ts';
 import { countText } from '../terminal/size.ts';
@@ -61,7 +61,8 @@ async function lookThrough(folder: Folder, { output, signal }: Context): Promise
   const progress = output.progress(`looking through ${shown}`, undefined, { amount: filesText });
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
-  const leaving = new LeavingLinks();
+  let leaving: { name: string; target: string } | undefined;
+  let leavingLinks = 0;
   let files = 0;
   for await (const entry of wantedEntries(folder)) {
     signal.throwIfAborted();
@@ -71,7 +72,9 @@ async function lookThrough(folder: Folder, { output, signal }: Context): Promise
       files += 1;
       progress.add(1);
     }
-    if (entry.type === 'symlink' && !entry.isInside) leaving.add(join(shown, entry.path), entry.target);
+    if (entry.type !== 'symlink' || entry.isInside) continue;
+    leaving ??= { name: join(shown, entry.path), target: entry.target };
+    leavingLinks += 1;
   }
   progress.done();
   if (files === 0 && filter !== undefined)
@@ -79,7 +82,7 @@ async function lookThrough(folder: Folder, { output, signal }: Context): Promise
       hint: 'a pattern is relative to the folder',
     });
   output.note(`packing the folder ${basename(root) || root}: ${filesText(files)}`);
-  const warning = leaving.warning(shown);
+  const warning = leavingWarning(shown, leavingLinks, leaving);
   if (warning !== undefined) output.warn(`${warning}; the links are kept, without what they lead to`);
   return bytes;
 }

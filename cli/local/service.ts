@@ -27,7 +27,7 @@ import type { SocketFolder, Workerd } from './miniflare.ts';
 import { isFull, noRoomToStart } from './node/reserve.ts';
 import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
-import { markProcess, type ProcessMark } from './process.ts';
+import { markProcess } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
 import { localPaths, saveOrigin, saveRun, type Secrets } from './state.ts';
 import { workerVars, type Backends } from './backends/worker-vars.ts';
@@ -104,7 +104,7 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   const { node, recovered } = await nodeOf(paths.ipfs, secrets.rpcToken, log);
   cleanup.add(() => node.close());
 
-  const run = new RunFile(dataDir);
+  const run = runFileOf(dataDir);
   cleanup.add(() => saveRun(dataDir, undefined));
   const vars = workerVars({ ...options, secrets, nodeUrl: node.url, kubo: choice.kubo });
   const direct = directOf(options, choice, node);
@@ -243,25 +243,21 @@ async function chosenKubo({ dataDir, kubo, backends }: StartOptions): Promise<Ku
   return backends.entries.some(({ id }) => id === kuboId) ? {} : choice;
 }
 
+type RunFile = ReturnType<typeof runFileOf>;
+
 /** The file by which other commands find this process. */
-class RunFile {
-  readonly startedAt = new Date().toISOString();
-  /** Set once it takes requests. */
-  workerd: Workerd | undefined;
-  readonly #dataDir: string;
-  readonly #service: ProcessMark;
-
-  constructor(dataDir: string) {
-    const service = markProcess(process.pid);
-    if (service === undefined) throw new SealpinError('internal', 'this process cannot be found in the process table');
-    this.#dataDir = dataDir;
-    this.#service = service;
-  }
-
-  async write(url: string): Promise<void> {
-    const workerd = this.workerd?.processes ?? [];
-    await saveRun(this.#dataDir, { v: 1, service: this.#service, workerd, url, startedAt: this.startedAt });
-  }
+function runFileOf(dataDir: string) {
+  const service = markProcess(process.pid);
+  if (service === undefined) throw new SealpinError('internal', 'this process cannot be found in the process table');
+  const startedAt = new Date().toISOString();
+  return {
+    startedAt,
+    /** Set once it takes requests. */
+    workerd: undefined as Workerd | undefined,
+    write(url: string): Promise<void> {
+      return saveRun(dataDir, { v: 1, service, workerd: this.workerd?.processes ?? [], url, startedAt });
+    },
+  };
 }
 
 async function nodeOf(

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import packageJson from '../../../package.json' with { type: 'json' };
 import type { Recipient } from '../../../shared/crypto/index.ts';
@@ -27,7 +27,7 @@ import {
 } from '../../local/snapshot/state-files.ts';
 import { localPaths, type Secrets } from '../../local/state.ts';
 import { writeRecord } from '../layout.ts';
-import { NodeIndex } from './node-index.ts';
+import { blockFilesIn, leavesIn } from './node-index.ts';
 import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import { sealSecrets } from './sealed-secrets.ts';
 import {
@@ -258,13 +258,13 @@ async function named(temporary: string): Promise<Pick<Part, 'part' | 'bytes'>> {
 /** Copies the files with bytes that are not there, eight at a time. @param part of the index */
 async function copyAllBlocks({ folder, before, snapshot, dataDir, onBytes, signal }: Taking, part: string) {
   const data = join(localPaths(dataDir).ipfs, 'data');
-  const index = new NodeIndex(join(folder.parts, part));
+  const index = new DatabaseSync(join(folder.parts, part), { readOnly: true });
   const known = new Map(before?.blocks.map((each) => [each.name, each]));
   const files: Blocks[] = [];
   const bad: { cid: string; why: CopyFault }[] = [];
   let [written, bytes] = [0, 0];
   try {
-    await forEachOf(index.files(), async (file) => {
+    await forEachOf(blockFilesIn(index), async (file) => {
       signal.throwIfAborted();
       const { name, cid } = file;
       if (!isDataFileName(name)) throw new SealpinError('config_invalid', `the index names a file ${name}`);
@@ -277,7 +277,7 @@ async function copyAllBlocks({ folder, before, snapshot, dataDir, onBytes, signa
       let digest: Awaited<ReturnType<typeof digestOfFile>>;
       const why = await copyChecked(join(data, name), to, async (copy) => {
         digest = await digestOfFile(copy);
-        return faultIn(copy, index.leaves(file));
+        return faultIn(copy, leavesIn(index, file));
       });
       if (why === 'missing' && !existsSync(snapshot.dir)) throw snapshotGone();
       if (why !== undefined || digest === undefined) {
