@@ -3,7 +3,7 @@ import { defineCommand, positional, toggle } from '../command.ts';
 import { changeContacts, type Contacts, parseContactName, readContacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readPublicKeys } from '../keys/key-files.ts';
-import { changeSigners, readSigners, type Signers } from '../keys/signers.ts';
+import { changeSigners, readSigners } from '../keys/signers.ts';
 import { isNarrow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { suggestion } from '../terminal/suggestion.ts';
@@ -23,7 +23,7 @@ async function shownContact(name: string, recipients: readonly string[], signers
 }
 
 /** The name under which a contact is stored that differs at most in capital letters. */
-function sameName(name: string, contacts: Contacts | Signers): string | undefined {
+function sameName(name: string, contacts: Contacts): string | undefined {
   return [...contacts.keys()].find((each) => each.toLowerCase() === name.toLowerCase());
 }
 
@@ -48,7 +48,7 @@ export const contactAdd = defineCommand({
     const { recipients, signers } = await readPublicKeys(args.public_key_file, context);
     // A name means one person: the other file must not have it in another spelling.
     const before = { contacts: await readContacts(context), signers: await readSigners(context) };
-    const replaced = (kept: Contacts | Signers, keys: readonly string[], other: Contacts | Signers) => {
+    const replaced = (kept: Contacts, keys: readonly string[], other: Contacts) => {
       const existing = sameName(name, kept);
       const others = sameName(name, other);
       if ((existing !== undefined || (others !== undefined && others !== name)) && !args.force)

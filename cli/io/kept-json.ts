@@ -2,7 +2,7 @@
  * Small JSON files in the data directory that commands read and change: 0600, replaced as a whole,
  * by one command at a time.
  */
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import * as v from 'valibot';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -18,25 +18,28 @@ const tries = 50;
 const retryMs = 100;
 
 /**
- * A file, absolute, alone in its directory. `what` it holds, for messages; `none`: its content
- * while it does not exist.
+ * A file, alone in its directory. `name` of both, and of what it holds, for messages; `none`: its
+ * content while it does not exist.
  */
 export type Kept<S extends v.GenericSchema> = {
-  readonly path: string;
-  readonly what: string;
+  readonly name: string;
   readonly shape: S;
   readonly none: v.InferOutput<S>;
 };
 
+function pathOf({ name }: { readonly name: string }, dataDir: string): string {
+  return join(dataDir, name, `${name}.json`);
+}
+
 /** Reads a file. @throws config_invalid when it is damaged, file_unreadable */
 export async function readKept<S extends v.GenericSchema>(
-  { path, what, shape, none }: Kept<S>,
+  { name, shape, none }: Kept<S>,
   { dataDir, stdin, signal }: Context,
 ): Promise<v.InferOutput<S>> {
   return (
-    (await readJson(path, shape, {
+    (await readJson(pathOf({ name }, dataDir), shape, {
       limitBytes: keptLimitBytes,
-      what,
+      what: name,
       hint: 'fix it or move it out of the way; nothing was changed',
       environment: { cwd: dataDir, stdin, signal },
     })) ?? none
@@ -74,20 +77,18 @@ export async function changeKept<S extends v.GenericSchema>(
   context: Context,
   change: (content: v.InferOutput<S>) => v.InferOutput<S>,
 ): Promise<void> {
-  const held = await hold(kept, context);
+  const path = pathOf(kept, context.dataDir);
+  const held = await hold(path, kept.name, context);
   try {
     const content = change(await readKept(kept, context));
     const bytes = new TextEncoder().encode(`${JSON.stringify(content, undefined, 2)}\n`);
-    await writeSmall(kept.path, bytes, { force: true, environment: context, fileOnly: true });
+    await writeSmall(path, bytes, { force: true, environment: context, fileOnly: true });
   } finally {
     held.release();
   }
 }
 
-async function hold(
-  { path, what }: { readonly path: string; readonly what: string },
-  { dataDir, signal }: Context,
-): Promise<{ release(): void }> {
+async function hold(path: string, what: string, { dataDir, signal }: Context): Promise<{ release(): void }> {
   for (let left = tries; left > 0; left -= 1) {
     const held = await holdFolder(dirname(path), dataDir);
     if (held !== undefined) return held;

@@ -15,9 +15,6 @@ export function pathsIn(dataDir: string) {
     oneKeyNoted: join(dataDir, 'one-key-noted'),
     uploads: join(dataDir, 'uploads'),
     downloads: join(dataDir, 'downloads'),
-    contacts: join(dataDir, 'contacts'),
-    signers: join(dataDir, 'signers'),
-    profiles: join(dataDir, 'profiles'),
   };
 }
 

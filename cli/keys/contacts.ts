@@ -1,18 +1,40 @@
 /** Contacts: names for the public keys of other people, in the data directory. */
-import { join } from 'node:path';
 import * as v from 'valibot';
 import { namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
-import { pathsIn } from '../io/paths.ts';
 
-const file = v.strictObject({
-  v: v.literal(1),
-  contacts: namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1))),
-});
-/** The recipients of each contact, by name. */
+/** The public keys of each contact, by name. */
 export type Contacts = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * A file of public keys by the names of contacts.
+ * @param name of the file, and of its member with the keys
+ */
+export function keysByName(name: 'contacts' | 'signers') {
+  const keys = namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1)));
+  const shape = v.strictObject({ v: v.literal(1), [name]: keys });
+  const kept: Kept<typeof shape> = { name, shape, none: { v: 1 as const, [name]: {} } };
+  const contactsIn = (content: v.InferOutput<typeof shape>): Contacts =>
+    new Map(Object.entries(content[name] as v.InferOutput<typeof keys>).toSorted(([a], [b]) => a.localeCompare(b)));
+  return {
+    /** Reads them, in the order of their names. Fails as `readKept`. */
+    read: async (context: Context): Promise<Contacts> => contactsIn(await readKept(kept, context)),
+    /**
+     * Changes them, while no other command does. Fails as `changeKept`, and with what `change`
+     * throws.
+     */
+    change: (context: Context, change: (contacts: Contacts) => Contacts): Promise<void> =>
+      changeKept(kept, context, (before) => ({
+        ...before,
+        [name]: Object.fromEntries([...change(contactsIn(before))].map(([each, texts]) => [each, [...texts]])),
+      })),
+  };
+}
+
+/** The recipients of contacts. */
+export const { read: readContacts, change: changeContacts } = keysByName('contacts');
 
 /**
  * Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a
@@ -27,29 +49,4 @@ export function parseContactName(text: string): string {
   throw new SealpinError('usage', `${JSON.stringify(text)} cannot be the name of a contact`, {
     hint: 'a name has up to 64 letters, digits and . _ + @ -, and begins with a letter or digit',
   });
-}
-
-function kept(dataDir: string): Kept<typeof file> {
-  const path = join(pathsIn(dataDir).contacts, 'contacts.json');
-  return { path, what: 'contacts', shape: file, none: { v: 1, contacts: {} } };
-}
-
-/** Reads the contacts, in the order of their names. Fails as `readKept`. */
-export async function readContacts(context: Context): Promise<Contacts> {
-  return contactsIn(await readKept(kept(context.dataDir), context));
-}
-
-/**
- * Changes the contacts, while no other command does. Fails as `changeKept`, and with what `change`
- * throws.
- */
-export async function changeContacts(context: Context, change: (contacts: Contacts) => Contacts): Promise<void> {
-  await changeKept(kept(context.dataDir), context, (before) => ({
-    ...before,
-    contacts: Object.fromEntries([...change(contactsIn(before))].map(([name, keys]) => [name, [...keys]])),
-  }));
-}
-
-function contactsIn({ contacts }: v.InferOutput<typeof file>): Contacts {
-  return new Map(Object.entries(contacts).toSorted(([a], [b]) => a.localeCompare(b)));
 }

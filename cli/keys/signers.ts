@@ -1,44 +1,15 @@
 /**
  * Who signs what is sent and received: one's own key, and those of contacts, in the data directory.
  */
-import { join } from 'node:path';
-import * as v from 'valibot';
-import { namedRecord } from '../../shared/api.ts';
 import { parcelSigner, secretIn, type ParcelSigner } from '../../shared/crypto/index.ts';
 import type { Parcel, ParcelSignature } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
-import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
-import { pathsIn } from '../io/paths.ts';
+import { keysByName } from './contacts.ts';
 import { fingerprint } from './fingerprint.ts';
 import { readPrivateText } from './key-files.ts';
 
-const file = v.strictObject({
-  v: v.literal(1),
-  signers: namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1))),
-});
-/** The signers of each contact (`sealpin-signer1…`), by name. */
-export type Signers = ReadonlyMap<string, readonly string[]>;
-
-function kept(dataDir: string): Kept<typeof file> {
-  const path = join(pathsIn(dataDir).signers, 'signers.json');
-  return { path, what: 'signers', shape: file, none: { v: 1, signers: {} } };
-}
-
-/** Reads the signers, in the order of their names. Fails as `readKept`. */
-export async function readSigners(context: Context): Promise<Signers> {
-  const { signers } = await readKept(kept(context.dataDir), context);
-  return new Map(Object.entries(signers).toSorted(([a], [b]) => a.localeCompare(b)));
-}
-
-/** Changes the signers, while no other command does. Fails as `changeKept`. */
-export async function changeSigners(context: Context, change: (signers: Signers) => Signers): Promise<void> {
-  await changeKept(kept(context.dataDir), context, (before) => ({
-    ...before,
-    signers: Object.fromEntries(
-      [...change(new Map(Object.entries(before.signers)))].map(([name, all]) => [name, [...all]]),
-    ),
-  }));
-}
+/** The signers of contacts (`sealpin-signer1…`). */
+export const { read: readSigners, change: changeSigners } = keysByName('signers');
 
 /**
  * What signs for the user: it follows from `private.key`.

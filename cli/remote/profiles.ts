@@ -1,31 +1,20 @@
 /** Profiles: services with their API keys, by name, in the data directory (0600). */
-import { join } from 'node:path';
 import * as v from 'valibot';
 import { namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
-import { pathsIn } from '../io/paths.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 
+/** A service, with the API key that goes to it alone. `sign`: what is sent there is signed. */
+const KeptProfile = v.strictObject({ service: v.string(), apiKey: v.string(), sign: v.optional(v.boolean()) });
 const shape = v.strictObject({
   v: v.literal(1),
   current: v.optional(v.string()),
-  profiles: namedRecord(
-    v.string(),
-    v.strictObject({ service: v.string(), apiKey: v.string(), sign: v.optional(v.boolean()) }),
-  ),
+  profiles: namedRecord(v.string(), KeptProfile),
 });
 
-/**
- * A service by name, with the API key that goes to it alone. `sign`: what is sent there is signed.
- */
-export type Profile = {
-  readonly name: string;
-  readonly service: string;
-  readonly apiKey: string;
-  readonly sign?: boolean | undefined;
-};
+export type Profile = Readonly<v.InferOutput<typeof KeptProfile>> & { readonly name: string };
 /** All profiles, in the order of their names, and the name of the one in use. */
 export type Profiles = { readonly current: string | undefined; readonly profiles: ReadonlyMap<string, Profile> };
 
@@ -41,14 +30,11 @@ export function parseProfileName(text: string): string {
   });
 }
 
-function kept(dataDir: string): Kept<typeof shape> {
-  const path = join(pathsIn(dataDir).profiles, 'profiles.json');
-  return { path, what: 'profiles', shape, none: { v: 1, profiles: {} } };
-}
+const kept: Kept<typeof shape> = { name: 'profiles', shape, none: { v: 1, profiles: {} } };
 
 /** Reads the profiles. Fails as `readKept`. */
 export async function readProfiles(context: Context): Promise<Profiles> {
-  return profilesIn(await readKept(kept(context.dataDir), context));
+  return profilesIn(await readKept(kept, context));
 }
 
 /**
@@ -56,7 +42,7 @@ export async function readProfiles(context: Context): Promise<Profiles> {
  * throws.
  */
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
-  await changeKept(kept(context.dataDir), context, (before) => {
+  await changeKept(kept, context, (before) => {
     const { current, profiles } = change(profilesIn(before));
     const entries = [...profiles].map(
       ([name, { service, apiKey, sign }]) => [name, { service, apiKey, sign }] as const,
