@@ -2,7 +2,8 @@ import { accountIdentities } from '../../client/account-key.ts';
 import { openSealed, readDelivery } from '../../client/inboxes.ts';
 import { rotateAccount } from '../../client/account-rotation.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
-import { type ApiKeyRecord, FileList, ShareList } from '../../shared/api.ts';
+import { sharesPage } from '../../client/sharing.ts';
+import type { ApiKeyRecord } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sealedParcelType } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
@@ -78,24 +79,23 @@ type Asking = {
 };
 
 /** Shows what ends with the pair. @returns whether files would be lost */
-async function showEndings({ http, routes, apiKey, key }: Asking, { output, signal }: Context): Promise<boolean> {
+async function showEndings(asking: Asking, context: Context): Promise<boolean> {
+  const { http, routes, key } = asking;
+  const { output, signal } = context;
   const { keys } = await routes.listKeys();
   const ending = keys.filter(({ id, scopes }) => id !== key.id && scopes.includes('read'));
   const ends = new Set(ending.map(({ id }) => id));
   for (const { id, label, scopes } of ending)
     output.note(`the API key ${id} ends: ${visible(label)} (${scopes.join(', ')})`);
   if (key.scopes.includes('share')) {
-    const { items } = await firstItems(Infinity, async (query) => {
-      const { shares, cursor } = await http.json(ShareList, { path: 'v1/shares', query, signal });
-      return { items: shares, cursor };
-    });
+    const { items } = await firstItems(Infinity, 'shares', (page) => sharesPage(http, { ...page, signal }));
     const count = items.filter(({ createdBy, state }) => state === 'active' && ends.has(createdBy)).length;
     if (count > 0) output.note(`${countText(count, 'link')} that these keys made end with them`);
   } else if (ending.length > 0) output.note('the links that these keys made end with them');
   const { uploads } = await routes.listUploads();
   const open = uploads.filter(({ createdBy, state }) => state === 'open' && ends.has(createdBy ?? '')).length;
   if (open > 0) output.note(`${countText(open, 'unfinished upload')} of these keys end with them`);
-  const deliveries = await sealedToAccount(http, apiKey, signal);
+  const deliveries = await sealedToAccount(asking, context);
   if (deliveries > 0)
     output.warn(
       `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} sealed to the key before will open no more`,
@@ -120,12 +120,9 @@ const unaffected = [
 ] as const;
 
 /** Counts the deliveries that only the account's private key opens. */
-async function sealedToAccount(http: ServiceHttp, apiKey: string, signal: AbortSignal): Promise<number> {
-  const { items } = await firstItems(Infinity, async (page) => {
-    const query = { ...page, mode: 'plain', contentType: sealedParcelType };
-    const { files, cursor } = await http.json(FileList, { path: 'v1/storage', query, signal });
-    return { items: files, cursor };
-  });
+async function sealedToAccount({ http, routes, apiKey }: Asking, { signal }: Context): Promise<number> {
+  const query = { mode: 'plain', contentType: sealedParcelType } as const;
+  const { items } = await firstItems(Infinity, 'files', (page) => routes.list({ ...page, ...query }));
   if (items.length === 0) return 0;
   const identities = await accountIdentities(http, apiKey, signal);
   let count = 0;

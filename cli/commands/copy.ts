@@ -1,7 +1,6 @@
 import { accessTo } from '../../client/blobs.ts';
 import { openSealedFile } from '../../client/stored-files.ts';
-import type { StoredFile } from '../../shared/api.ts';
-import { FileList, type Scope } from '../../shared/api.ts';
+import type { Scope, StoredFile } from '../../shared/api.ts';
 import { openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
@@ -89,9 +88,7 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
  * @throws wrong_kind for an encrypted one
  */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
-  const http = sdkHttp(await authorizedService(context), context);
-  const query = { cid, limit: 1 };
-  const listing = http.json(FileList, { path: 'v1/storage', query, signal: context.signal });
+  const listing = api(await authorizedService(context), context).list({ cid, limit: 1 });
   // The bytes can be read by anyone.
   const file = (await otherwise(listing, 'insufficient_scope', undefined))?.files[0];
   if (file?.mode === 'encrypted')

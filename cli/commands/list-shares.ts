@@ -1,4 +1,5 @@
-import { ShareList, type Share } from '../../shared/api.ts';
+import { sharesPage } from '../../client/sharing.ts';
+import type { Share } from '../../shared/api.ts';
 import { defineCommand, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
@@ -26,10 +27,9 @@ export const command = defineCommand({
   async run({ args, context }) {
     const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
     const http = sdkHttp(await authorizedService(context), context);
-    const { items: listed, isComplete } = await firstItems(limit, async (query) => {
-      const { shares, cursor } = await http.json(ShareList, { path: 'v1/shares', query, signal: context.signal });
-      return { items: shares, cursor };
-    });
+    const { items: listed, isComplete } = await firstItems(limit, 'shares', (page) =>
+      sharesPage(http, { ...page, signal: context.signal }),
+    );
     const names = await namesInHistory(context);
     const shares = listed.map((share) => ({
       ...share,

@@ -82,10 +82,7 @@ async function accountFiles(
   }
   const service = await authorizedService(context);
   const routes = api(service, context);
-  const { items, isComplete } = await firstItems(limit, async (page) => {
-    const { files, cursor } = await routes.list({ ...page, mode });
-    return { items: files, cursor };
-  });
+  const { items, isComplete } = await firstItems(limit, 'files', (page) => routes.list({ ...page, mode }));
   return { files: items, service: service.url.href, complete: isComplete };
 }
 

@@ -1,4 +1,4 @@
-import { ShareReceipt } from '../../shared/api.ts';
+import { revokeShare } from '../../client/sharing.ts';
 import { defineCommand, positional } from '../command.ts';
 import { shareIdOf, unknownShare } from '../files/share-id.ts';
 import { authorizedService } from '../remote/client.ts';
@@ -16,9 +16,7 @@ export const command = defineCommand({
     const { output, signal } = context;
     const id = shareIdOf(args.id, 'taken back');
     const http = sdkHttp(await authorizedService(context), context);
-    const receipt = await http
-      .json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${id}`, signal })
-      .catch(unknownShare);
+    const receipt = await revokeShare(http, id, signal).catch(unknownShare);
     const { opened, record, recoverableUntil, backups } = receipt;
     output.note(
       record === 'destroyed'

@@ -18,6 +18,7 @@ import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
 import { isLoopback } from '../../shared/loopback.ts';
+import type { ListOptions } from '../../client/connection.ts';
 import { urlBelow, type Shape } from '../../client/service-http.ts';
 import { bareRefusal, codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
@@ -227,13 +228,7 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
         url,
       );
     },
-    list: (o: {
-      cursor?: string | undefined;
-      limit?: number;
-      cid?: string;
-      mode?: StoredFile['mode'] | undefined;
-      order?: 'asc';
-    }) => request(FileList, `v1/storage${queryOf(o)}`),
+    list: (o: Omit<ListOptions, 'signal'>) => request(FileList, `v1/storage${queryOf(o)}`),
     /** Everything about a file, without its bytes. */
     file: (fileId: string) => request(StoredFile, `v1/storage/${encodeURIComponent(fileId)}?data=false`),
     /** Sets the sealed name of a file, in base64. */

@@ -17,12 +17,11 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { headerOf } from '../io/http.ts';
 import { type ApiCaller, call, jsonIn, queryOf, requester } from './client.ts';
-import { pages } from './pages.ts';
+import { firstItems, pages } from './pages.ts';
 
-const pageAccounts = 100;
 const pagePins = 100;
 /** Far more than a service has: a hostile one must not make us ask without end. */
-const maxPages = 10_000;
+const maxAccounts = 1_000_000;
 
 export type Operator = ReturnType<typeof operator>;
 
@@ -37,15 +36,11 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
     create: (account: NewAccount) => request(NewAccountResponse, 'v1/operator/accounts', 'POST', account),
     /** All accounts, the oldest first. */
     async list(): Promise<AccountSummary[]> {
-      const accounts: AccountSummary[] = [];
-      let cursor: string | undefined;
-      for (let page = 0; page < maxPages; page += 1) {
-        const found = await request(AccountList, `v1/operator/accounts${queryOf({ limit: pageAccounts, cursor })}`);
-        accounts.push(...found.accounts);
-        ({ cursor } = found);
-        if (cursor === undefined) return accounts.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
-      }
-      throw new SealpinError('service_answer', "the service's list of accounts never ends");
+      const { items, isComplete } = await firstItems(maxAccounts, 'accounts', (page) =>
+        request(AccountList, `v1/operator/accounts${queryOf(page)}`),
+      );
+      if (!isComplete) throw new SealpinError('service_answer', "the service's list of accounts never ends");
+      return items.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
     },
     change: (id: string, changes: AccountChanges) =>
       forAccount(request(AccountSummary, accountPath(id), 'PATCH', changes)),
@@ -66,10 +61,7 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
       request(PinPage, `v1/operator/pins${queryOf({ limit: pagePins, cursor })}`),
     /** The pins in a state. */
     async *pins(state: SurveyState): AsyncGenerator<SurveyedPin, void, undefined> {
-      const found = pages(async (page) => {
-        const { pins: items, cursor } = await request(PinPage, `v1/operator/pins${queryOf({ state, ...page })}`);
-        return { items, cursor };
-      });
+      const found = pages('pins', (page) => request(PinPage, `v1/operator/pins${queryOf({ state, ...page })}`));
       for await (const { items } of found) yield* items;
     },
     /** Begins to move what one backend holds to another, both by their IDs, or resumes it. */

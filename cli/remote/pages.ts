@@ -14,33 +14,44 @@ const maxEmptyPages = 100;
 /** Far more files than anybody stores of the same bytes. */
 const maxSameBytes = 10_000;
 
-type Page<T> = { readonly items: readonly T[]; readonly cursor?: string | undefined };
-type Ask<T> = (query: { limit: number; cursor: string | undefined }) => Promise<Page<T>>;
+/** A page as the service gives it: a member has its items. */
+type Page<K extends string, T> = Readonly<Record<K, readonly T[]>> & { readonly cursor?: string | undefined };
+type Ask<K extends string, T> = (query: { limit: number; cursor: string | undefined }) => Promise<Page<K, T>>;
+type Items<T> = { readonly items: readonly T[]; readonly cursor: string | undefined };
 
 /**
  * The pages of a list, up to a number of items.
+ * @param member of a page that has the items
  * @throws what `ask` throws, service_answer
  */
-export async function* pages<T>(ask: Ask<T>, most = Infinity): AsyncGenerator<Page<T>, void, undefined> {
+export async function* pages<K extends string, T>(
+  member: K,
+  ask: Ask<K, T>,
+  most = Infinity,
+): AsyncGenerator<Items<T>, void, undefined> {
   let cursor: string | undefined;
   let left = most;
   let emptyPages = 0;
   do {
-    const page = await ask({ limit: Math.min(pageItems, left), cursor });
-    emptyPages = page.items.length === 0 ? emptyPages + 1 : 0;
-    if (emptyPages > maxEmptyPages || (page.cursor !== undefined && page.cursor === cursor))
+    const { [member]: items, cursor: next } = await ask({ limit: Math.min(pageItems, left), cursor });
+    emptyPages = items.length === 0 ? emptyPages + 1 : 0;
+    if (emptyPages > maxEmptyPages || (next !== undefined && next === cursor))
       throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
-    yield page;
-    left -= page.items.length;
-    cursor = page.cursor;
+    yield { items, cursor: next };
+    left -= items.length;
+    cursor = next;
   } while (cursor !== undefined && left > 0);
 }
 
 /** The first items of a list, and whether these are all. Fails as `pages`. */
-export async function firstItems<T>(most: number, ask: Ask<T>): Promise<{ items: T[]; isComplete: boolean }> {
+export async function firstItems<K extends string, T>(
+  most: number,
+  member: K,
+  ask: Ask<K, T>,
+): Promise<{ items: T[]; isComplete: boolean }> {
   const items: T[] = [];
   let isComplete = false;
-  for await (const page of pages(ask, most)) {
+  for await (const page of pages(member, ask, most)) {
     items.push(...page.items);
     isComplete = page.cursor === undefined;
   }
@@ -76,11 +87,8 @@ export function filePages(
   service: Service,
   context: Context,
   query: { readonly cid?: string; readonly cursor?: string | undefined } = {},
-): AsyncGenerator<Page<StoredFile>, void, undefined> {
+): AsyncGenerator<Items<StoredFile>, void, undefined> {
   const routes = api(service, context);
   const { cursor: start } = query;
-  return pages(async ({ limit, cursor = start }) => {
-    const { files: items, cursor: next } = await routes.list({ ...query, limit, cursor, order: 'asc' });
-    return { items, cursor: next };
-  });
+  return pages('files', ({ limit, cursor = start }) => routes.list({ ...query, limit, cursor, order: 'asc' }));
 }
