@@ -15,7 +15,7 @@ import {
 } from '../files/received-files.ts';
 import { openDetails } from '../files/sealed-names.ts';
 import { writeServiceFile } from '../files/service-file.ts';
-import { decryptTo, decryptWithKeys, asking } from '../files/unseal.ts';
+import { decryptTo, decryptWithKeys, openingOf } from '../files/unseal.ts';
 import { isFileId } from '../remote/file-id.ts';
 import {
   blobArg,
@@ -87,12 +87,7 @@ export const command = defineCommand({
     const password = await givenPassword(source, context);
     if (password !== undefined) refuseEmpty(password);
     if (shared !== undefined) return await receiveOne(shared, { password, key }, placing, context);
-    return await decryptTo({
-      ...placing,
-      given: password === undefined ? undefined : { kind: 'password', password },
-      find: asking({ blob }, context),
-      context: to,
-    });
+    return await decryptTo({ ...placing, ...openingOf({ blob, password }, context), context: to });
   },
 });
 

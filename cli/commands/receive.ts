@@ -3,7 +3,7 @@ import { defineCommand, positional, toggle } from '../command.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { noteWords } from '../keys/signers.ts';
 import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
-import { decryptTo, asking } from '../files/unseal.ts';
+import { decryptTo, openingOf } from '../files/unseal.ts';
 import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
 
 export const command = defineCommand({
@@ -38,8 +38,7 @@ export const command = defineCommand({
         outputFile: join(directory, link.cid),
         force: args.force,
         extract: false,
-        given: password === undefined ? undefined : { kind: 'password', password },
-        find: asking({ blob: link.cid, key: args.key }, context),
+        ...openingOf({ blob: link.cid, password, key: args.key }, context),
         context: { ...context, service: link.service },
       });
       return;

@@ -11,7 +11,7 @@ import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/size.ts';
-import { openWith, asking } from '../files/unseal.ts';
+import { openWith, openingOf } from '../files/unseal.ts';
 import { verifyAccount, verifyLocal } from '../files/verify-all.ts';
 import { keyFlag, passwordFlags } from '../flags/args.ts';
 
@@ -105,11 +105,10 @@ async function plaintextOf(
     throw new SealpinError('not_encrypted', 'it is not encrypted: there is nothing to open', {
       hint: 'without --open and a key, its blocks alone are verified',
     });
-  const find = asking({ blob: id, key: args.key, keyPassword: password }, context);
   // A password is either for the container or for the key file.
-  const isForContainer = password !== undefined && 'opens' in opened && opened.opens === 'password';
-  const given = isForContainer ? ({ kind: 'password', password } as const) : undefined;
-  return openWith(opened, { blob: id, given, find }, context);
+  const isForContainer = 'opens' in opened && opened.opens === 'password';
+  const secrets = isForContainer ? { password } : { key: args.key, keyPassword: password };
+  return openWith(opened, { blob: id, ...openingOf({ blob: id, ...secrets }, context) }, context);
 }
 
 /** Reads to the end. @returns how many bytes there were */

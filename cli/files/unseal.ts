@@ -21,38 +21,40 @@ import { silentProgress } from '../terminal/progress.ts';
 import { fileInHistory } from './history.ts';
 import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
 
-/** Input, keys and destination of a decryption. */
-export type Unsealing = Placing & {
-  /**
-   * A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read
-   * as a blob ID.
-   */
-  readonly blob: string;
-  /** The password or keys that were given: no others are tried. */
-  readonly given:
-    | { readonly kind: 'password'; readonly password: string }
-    | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
-    | undefined;
-  /**
-   * Finds what opens a container when nothing was given. `failed`: how many passwords were wrong so
-   * far.
-   */
+/** What opens a container. */
+type Opening = {
+  /** Kind of what was given: nothing else is tried. */
+  readonly given: 'password' | 'keys' | undefined;
+  /** Finds it. `failed`: how many passwords were wrong so far. */
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
-  readonly context: Context;
 };
 
+/** Input, keys and destination of a decryption. */
+type Unsealing = Placing &
+  Opening & {
+    /**
+     * A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read
+     * as a blob ID.
+     */
+    readonly blob: string;
+    readonly context: Context;
+  };
+
 /**
- * Finds what opens a blob when nothing was given: it asks for the password, or reads a key file.
+ * What opens a blob: the password that was given, else one that is asked for, or a key file.
  * @param o.key `private.key` if undefined
  */
-export function asking(
-  { blob, key, keyPassword }: { blob: string; key?: string | undefined; keyPassword?: string | undefined },
+export function openingOf(
+  o: { blob: string; password?: string | undefined; key?: string | undefined; keyPassword?: string | undefined },
   context: Context,
-): Unsealing['find'] {
-  return async (kind, failed) =>
-    kind === 'password'
-      ? [passwordIdentity(await askPassword(blob, context, failed))]
-      : readIdentities(key, keyPassword, context);
+): Opening {
+  return {
+    given: o.password === undefined ? undefined : 'password',
+    find: async (kind, failed) =>
+      kind === 'keys'
+        ? readIdentities(o.key, o.keyPassword, context)
+        : [passwordIdentity(o.password ?? (await askPassword(o.blob, context, failed)))],
+  };
 }
 
 /** Tells a local container from a blob ID. */
@@ -107,7 +109,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);
   } catch (error) {
     await destination?.abort();
-    throw unsealFailure(error, o);
+    throw await unsealFailure(error, o);
   } finally {
     await source.close();
   }
@@ -135,7 +137,7 @@ export async function decryptWithKeys(
   const stdinTaken = o.blob === '-' || key.file === '-';
   const password = await givenPassword({ file: key.passwordFile, stdinTaken }, context);
   const identities = await readIdentities(key.file, password, context);
-  await decryptTo({ ...o, given: { kind: 'keys', identities }, find: async () => identities, context });
+  await decryptTo({ ...o, given: 'keys', find: async () => identities, context });
 }
 
 type ContainerSource = Pick<Input, 'stream' | 'bytes' | 'identity' | 'close'>;
@@ -181,7 +183,7 @@ async function localSource(path: string, context: Context): Promise<ContainerSou
  */
 export async function openWith(
   opened: Opened,
-  o: Pick<Unsealing, 'blob' | 'given' | 'find'>,
+  o: Pick<Unsealing, 'blob'> & Opening,
   context: Context,
 ): Promise<ReadableStream<Uint8Array>> {
   if (opened.kind === 'detached') {
@@ -198,15 +200,15 @@ export async function openWith(
       );
     return plain;
   }
-  if (o.given !== undefined && o.given.kind !== opened.opens) {
+  if (o.given !== undefined && o.given !== opened.opens) {
     throw opened.opens === 'keys'
       ? new SealpinError('wrong_kind', 'it is encrypted to keys, and a password was given', { reason: 'needs_key' })
       : new SealpinError('wrong_kind', 'it is encrypted with a password, and a key was given', {
           reason: 'needs_password',
         });
   }
-  if (opened.opens === 'keys') return opened.decrypt(await identitiesFor('keys', o));
-  const find = (failed: number) => identitiesFor('password', o, failed);
+  if (opened.opens === 'keys') return opened.decrypt(await o.find('keys', 0));
+  const find = (failed: number) => o.find('password', failed);
   return withPassword(find, o.given !== undefined, opened.decrypt, context);
 }
 
@@ -220,22 +222,14 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
   });
 }
 
-async function identitiesFor(
-  kind: 'password' | 'keys',
-  o: Pick<Unsealing, 'given' | 'find'>,
-  failed = 0,
-): Promise<readonly Identity[]> {
-  if (o.given === undefined) return o.find(kind, failed);
-  return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
-}
-
 /** The error to report, with what it means for the output file. */
-function unsealFailure(thrown: unknown, o: Unsealing): unknown {
+async function unsealFailure(thrown: unknown, o: Unsealing): Promise<unknown> {
   const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
   const kept = isPart ? 'the output is incomplete' : 'nothing was written';
-  const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
+  const identities = o.given === 'keys' ? await o.find('keys', 0) : [];
+  const keys = identities.flatMap(({ recipient = [] }) => recipient);
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0
       ? { hint: `what was tried opens files to ${shownKeys(keys)}: name the private key of the other one` }
