@@ -29,7 +29,6 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const layout = layoutOf(args.folder, context);
-    const source = { file: args['password-file'] };
     if (!args.check) {
       let isNew = false;
       const taken = await takeBackup(
@@ -37,9 +36,9 @@ export const command = defineCommand({
         {
           newPassword() {
             isNew = true;
-            return newPassword(source, args.generate, 'key', context);
+            return newPassword(args, 'key', context);
           },
-          password: () => givenPassword(source, context),
+          password: () => givenPassword(args, context),
           prune: args.prune,
         },
         context,
@@ -66,7 +65,7 @@ export const command = defineCommand({
         `--check changes nothing: it does not go with --${args.prune ? 'prune' : 'generate'}`,
         { hint: 'leave one of them out' },
       );
-    await check(args.folder, await givenPassword(source, context), context);
+    await check(args.folder, await givenPassword(args, context), context);
   },
 });
 

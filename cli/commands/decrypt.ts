@@ -60,7 +60,7 @@ export const command = defineCommand({
     { command: 'sealpin decrypt 6f1c2d3e-…', does: 'What the service encrypted, under its own name' },
   ],
   async run({ args, context }) {
-    const { key, 'password-file': passwordFile } = args;
+    const { key } = args;
     const ofAccount = isFileId(args.blob_id)
       ? await writeServiceFile(args.blob_id, { ...args, outputFile: args.output_file }, context)
       : undefined;
@@ -80,11 +80,9 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'a password does not go with --key', {
         hint: 'the password of a protected key is given with --password-file or SEALPIN_PASSWORD',
       });
-    if (key !== undefined && shared === undefined)
-      return await decryptWithKeys(placing, { file: key, passwordFile }, to);
+    if (key !== undefined && shared === undefined) return await decryptWithKeys(placing, { ...args, file: key }, to);
     await refusePathAsPassword(args.password, 'to read the password from it use --password-file', context);
-    const source = { argument: args.password, file: passwordFile, stdinTaken: blob === '-' };
-    const password = await givenPassword(source, context);
+    const password = await givenPassword({ ...args, argument: args.password, stdinTaken: blob === '-' }, context);
     if (password !== undefined) refuseEmpty(password);
     if (shared !== undefined) return await receiveOne(shared, { password, key }, placing, context);
     return await decryptTo({ ...placing, ...openingOf({ blob, password }, context), context: to });

@@ -21,7 +21,7 @@ export const command = defineCommand({
     { command: 'sealpin ecc-decrypt bafkrei… letter.pdf bob/private.key', does: 'With another key' },
   ],
   async run({ args, context }) {
-    const { blob_id: blob, output_file: outputFile, private_key_file: file, 'password-file': passwordFile } = args;
-    await decryptWithKeys({ ...args, blob, outputFile }, { file, passwordFile }, context);
+    const { blob_id: blob, output_file: outputFile, private_key_file: file } = args;
+    await decryptWithKeys({ ...args, blob, outputFile }, { ...args, file }, context);
   },
 });

@@ -32,9 +32,7 @@ export const command = defineCommand({
     const pkcs8 = await privateKeyOf(details, service.apiKey);
     const text = encodePrivateKeyFile(pkcs8);
     try {
-      const password = args.protect
-        ? await newPassword({ file: args['password-file'] }, args.generate, 'key', context)
-        : undefined;
+      const password = args.protect ? await newPassword(args, 'key', context) : undefined;
       await sink.write(await protect(text, password, context));
       const path = await sink.commit();
       context.output.note(

@@ -4,7 +4,7 @@ import { type BadFile, checkService } from '../backup/service/check-service.ts';
 import { restoreService } from '../backup/service/restore-service.ts';
 import { serviceFolder } from '../backup/service/service-folder.ts';
 import { backUpService, type SealedFor } from '../backup/service/take-service.ts';
-import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
 import { newPasswordFlags, passwordFlags } from '../flags/args.ts';
 import { readTo, toFlag } from '../flags/to-flag.ts';
@@ -36,15 +36,14 @@ export const serviceBackup = defineCommand({
     quietSqlite();
     const { output } = context;
     const folder = serviceFolder(args.dir, context);
-    const given = { file: args['password-file'] };
-    const flags = [
-      args.to === undefined ? [] : ['--to'],
-      args['without-secrets'] ? ['--without-secrets'] : [],
-      args.check ? ['--check'] : [],
-      given.file === undefined && !args.generate ? [] : [given.file === undefined ? '--generate' : '--password-file'],
-    ].flat();
-    if (flags.length > 1)
-      throw new SealpinError('usage', `${flags[0]} does not go with ${flags[1]}`, { hint: 'leave one of them out' });
+    const passwordFlag = args['password-file'] === undefined ? 'generate' : 'password-file';
+    const given = (['to', 'without-secrets', 'check', passwordFlag] as const).filter(
+      (name) => args[name] !== undefined && args[name] !== false,
+    );
+    if (given.length > 1)
+      throw new SealpinError('usage', `--${given[0]} does not go with --${given[1]}`, {
+        hint: 'leave one of them out',
+      });
     if (args.check) {
       const { files, bad, takenAt } = await checkService(folder, context);
       refuseBad(
@@ -57,7 +56,7 @@ export const serviceBackup = defineCommand({
       await output.result({ takenAt, files }, []);
       return;
     }
-    const sealedFor = args['without-secrets'] ? undefined : await sealedForOf(args.to, given, args.generate, context);
+    const sealedFor = args['without-secrets'] ? undefined : await sealedForOf(args, context);
     const progress = output.progress('copying');
     const taken = await backUpService(folder, sealedFor, (bytes) => progress.add(bytes), context);
     progress.done();
@@ -77,16 +76,12 @@ export const serviceBackup = defineCommand({
 });
 
 async function sealedForOf(
-  to: readonly string[] | undefined,
-  source: { readonly file: string | undefined },
-  generate: boolean,
+  args: Values<typeof toFlag & typeof newPasswordFlags>,
   context: Context,
 ): Promise<SealedFor> {
-  if (to !== undefined) return { to: await readTo(to, context) };
-  return {
-    password: () => newPassword(source, generate, 'key', context),
-    isGiven: generate || source.file !== undefined,
-  };
+  if (args.to !== undefined) return { to: await readTo(args.to, context) };
+  const isGiven = args.generate || args['password-file'] !== undefined;
+  return { password: () => newPassword(args, 'key', context), isGiven };
 }
 
 /** Names what is damaged. @throws content_mismatch if there is any */
@@ -119,16 +114,8 @@ export const serviceRestore = defineCommand({
     const { output, dataDir } = context;
     const folder = serviceFolder(args.dir, context);
     const progress = output.progress('restoring');
-    const restored = await restoreService(
-      folder,
-      {
-        withoutSecrets: args['without-secrets'],
-        key: args.key,
-        passwordFile: args['password-file'],
-        onBytes: (bytes) => progress.add(bytes),
-      },
-      context,
-    );
+    const onBytes = (bytes: number): void => progress.add(bytes);
+    const restored = await restoreService(folder, { ...args, onBytes }, context);
     progress.done();
     const { files, bytes, takenAt, bad } = restored;
     output.note(`${countText(files, 'file')} (${sizeText(bytes)}) in ${dataDir}, as of ${takenAt}`);

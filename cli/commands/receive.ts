@@ -30,8 +30,7 @@ export const command = defineCommand({
     const link = readLink(args.link, context);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    const source = { file: args['password-file'] };
-    const password = await givenPassword(source, context);
+    const password = await givenPassword(args, context);
     if (link.kind === 'blob' && link.fileKey === undefined) {
       await decryptTo({
         blob: link.cid,

@@ -43,7 +43,7 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'it needs either new keys or a new password', {
         hint: 'give --to <who> or --password',
       });
-    refuseBoth({ file: args['password-file'] }, args.generate);
+    refuseBoth(args);
     const service = await authorizedService(context);
     const routes = api(service, context);
     const { requestBytes } = limitsOf(await routes.health());
@@ -77,7 +77,6 @@ type ResealArgs = Values<typeof toFlag & typeof newPasswordFlags>;
 
 async function newRecipients(args: ResealArgs, context: Context): Promise<readonly Recipient[]> {
   if (args.to !== undefined) return readTo(args.to, context);
-  const source = { file: args['password-file'] };
-  const password = await newPassword(source, args.generate, 'blob', withoutGivenPassword(context));
+  const password = await newPassword(args, 'blob', withoutGivenPassword(context));
   return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
 }

@@ -29,12 +29,11 @@ export const command = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const layout = layoutOf(args.folder, context);
-    const source = { file: args['password-file'] };
     let progress: { add(bytes: number): void; done(): void } | undefined;
     const done = await restoreBackup(
       layout,
       {
-        identities: async () => readIdentities(args.key ?? layout.key, await givenPassword(source, context), context),
+        identities: async () => readIdentities(args.key ?? layout.key, await givenPassword(args, context), context),
         onBytes: (bytes) => (progress ??= output.progress('restoring')).add(bytes),
       },
       context,

@@ -24,7 +24,7 @@ export const command = defineCommand({
     { command: 'sealpin share 0b6f7c1e-… --opens 1', does: 'A file that the service encrypted, to be opened once' },
   ],
   async run({ args, context }) {
-    refuseBoth({ file: args['password-file'] }, args.generate);
+    refuseBoth(args);
     const service = await authorizedService(context);
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
     const terms = await readShareTerms(args, false, service, withoutGivenPassword(context));

@@ -98,8 +98,7 @@ async function plaintextOf(
   context: Context,
 ): Promise<ReadableStream<Uint8Array>> {
   if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, provider: nodeProvider });
-  const source = { file: args['password-file'] };
-  const password = await givenPassword(source, context);
+  const password = await givenPassword(args, context);
   const opened = await open(stored, { provider: nodeProvider });
   if (opened.kind === 'plain')
     throw new SealpinError('not_encrypted', 'it is not encrypted: there is nothing to open', {

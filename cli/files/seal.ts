@@ -74,9 +74,9 @@ export async function encryptWithPassword(o: {
 }): Promise<void> {
   const { args, format, derivation, context } = o;
   await refusePathAsPassword(args.password, oneFile, context);
-  const source = { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' };
+  const source = { ...args, argument: args.password, stdinTaken: args.file === '-' };
   const secret = async (): Promise<Secret> => {
-    const password = await newPassword(source, args.generate, args.output === undefined ? 'blob' : 'file', context);
+    const password = await newPassword(source, args.output === undefined ? 'blob' : 'file', context);
     return {
       recipients: [passwordRecipient(password, derivation)],
       kind: [derivation.name],

@@ -129,13 +129,13 @@ async function timeOf({ blob, modified }: Unsealing, context: Context): Promise<
  */
 export async function decryptWithKeys(
   o: Placing & { readonly blob: string },
-  key: { readonly file: string | undefined; readonly passwordFile: string | undefined },
+  key: { readonly file: string | undefined; readonly 'password-file': string | undefined },
   context: Context,
 ): Promise<void> {
   if (o.blob === '-' && key.file === '-')
     throw new SealpinError('usage', 'standard input cannot be both the container and the key');
   const stdinTaken = o.blob === '-' || key.file === '-';
-  const password = await givenPassword({ file: key.passwordFile, stdinTaken }, context);
+  const password = await givenPassword({ ...key, stdinTaken }, context);
   const identities = await readIdentities(key.file, password, context);
   await decryptTo({ ...o, given: 'keys', find: async () => identities, context });
 }

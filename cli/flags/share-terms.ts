@@ -57,8 +57,7 @@ export async function readShareTerms(
     });
   const { opens, expiresAt } = readLife(args, context.now());
   const recipients = args.to === undefined ? [] : await readTo(args.to, context);
-  const source = { file: args['password-file'], stdinTaken };
-  const password = wantsPassword ? await newPassword(source, args.generate, 'link', context) : undefined;
+  const password = wantsPassword ? await newPassword({ ...args, stdinTaken }, 'link', context) : undefined;
   const signer = await signerFor(args.sign, profile, context);
   return { recipients, password, expiresAt, opens, note, from, signer };
 }

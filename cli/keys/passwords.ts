@@ -17,16 +17,18 @@ const generatedWords = 10;
 /** Number of tries that a person has to type a password that opens something. */
 export const maxTries = 3;
 
+/** Flags of a command, as far as they say where its password comes from. */
 type PasswordSource = {
+  readonly 'password-file': string | undefined;
   /** From the command line. */
   readonly argument?: string | undefined;
-  readonly file: string | undefined;
   /**
    * Marks standard input as taken (by the file to encrypt), so that the password cannot come from
    * it.
    */
   readonly stdinTaken?: boolean;
 };
+type NewPasswordSource = PasswordSource & { readonly generate: boolean };
 
 /**
  * Refuses a password argument that is the path of something on this machine: most likely a shell
@@ -57,7 +59,7 @@ export async function refusePathAsPassword(
  * @throws usage when two are given, password_invalid, file_not_found, file_unreadable
  */
 export async function givenPassword(source: PasswordSource, context: Context): Promise<string | undefined> {
-  const { argument, file } = source;
+  const { argument, 'password-file': file } = source;
   if (argument !== undefined && file !== undefined)
     throw new SealpinError('usage', 'the password is given twice: as an argument and with --password-file');
   if (argument !== undefined) {
@@ -142,25 +144,20 @@ function isVariableTaken({ env }: Context): boolean {
 }
 
 /** Refuses a password beside one that is to be generated. @throws usage */
-export function refuseBoth(source: Omit<PasswordSource, 'stdinTaken'>, generate: boolean): void {
-  if (generate && (source.argument !== undefined || source.file !== undefined))
+export function refuseBoth({ generate, argument, 'password-file': file }: NewPasswordSource): void {
+  if (generate && (argument !== undefined || file !== undefined))
     throw new SealpinError('usage', 'a password is given together with --generate', { hint: 'leave one of them out' });
 }
 
 /**
  * The password for something new: given, generated, or asked for twice. A person who types a weak
  * one is asked for another, or for a yes; of one that is given there is a warning.
- * @param generate ten words of 2,048: 110 bits, beyond any search
+ * @param source.generate ten words of 2,048: 110 bits, beyond any search
  * @throws as `givenPassword`; usage when none is given and there is no terminal, interrupted
  */
-export async function newPassword(
-  source: PasswordSource,
-  generate: boolean,
-  guarded: Guarded,
-  context: Context,
-): Promise<string> {
-  refuseBoth(source, generate);
-  if (generate) {
+export async function newPassword(source: NewPasswordSource, guarded: Guarded, context: Context): Promise<string> {
+  refuseBoth(source);
+  if (source.generate) {
     const { wordlist } = await import('@scure/bip39/wordlists/english.js');
     const password = Array.from({ length: generatedWords }, () => wordlist[randomInt(wordlist.length)]).join('-');
     context.output.secret(`password: ${password}`);

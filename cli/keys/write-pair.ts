@@ -23,11 +23,9 @@ import { fingerprint } from './fingerprint.ts';
 import { protect } from './key-files.ts';
 import { newPassword } from './passwords.ts';
 
-type PairArgs = {
+type PairArgs = Parameters<typeof newPassword>[0] & {
   readonly output: string | undefined;
   readonly protect: boolean;
-  readonly 'password-file': string | undefined;
-  readonly generate: boolean;
 };
 
 /** A pair: its 32 secret bytes, and the texts of its files. */
@@ -95,8 +93,7 @@ export async function writePair(
   const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
   try {
     const { pair, older } = await o.make();
-    const source = { file: args['password-file'] };
-    const password = args.protect ? await newPassword(source, args.generate, 'key', context) : undefined;
+    const password = args.protect ? await newPassword(args, 'key', context) : undefined;
     const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;
     await secret.write(await protect(text, password, context));
     const signer = parcelSigner(pair.secret).text;

@@ -28,12 +28,12 @@ export type RestoredService = {
 };
 
 /** Whose tokens there are: new ones, or those that a key or a password opens. */
-type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly withoutSecrets: boolean };
+type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly 'without-secrets': boolean };
 
 /**
  * Restores a backup. All of it appears at once, at the end; a run that is killed leaves a folder
  * that the next one replaces, and with which no service starts.
- * @param o.withoutSecrets makes new tokens; `key` and `passwordFile` open the secrets
+ * @param o its flags: `without-secrets` makes new tokens; the others open the secrets
  * @param onBytes gets the length of each file that was restored
  * @throws conflict where there is a service, or another restoration; content_mismatch with the
  * names of damaged databases; config_invalid, decrypt_failed, disk_full, file_unwritable
@@ -71,7 +71,7 @@ export async function restoreService(
     await rm(localPaths(dataDir).local, { recursive: true, force: true });
     await rename(staging, localPaths(dataDir).local);
     await syncDirectory(dataDir);
-    return { takenAt: manifest.takenAt, ...blocks, secrets: manifest.secrets !== undefined && !o.withoutSecrets };
+    return { takenAt: manifest.takenAt, ...blocks, secrets: manifest.secrets !== undefined && !o['without-secrets'] };
   } catch (error) {
     throw writeFailureIn(dataDir, error);
   } finally {
@@ -114,7 +114,7 @@ async function secretsOf(
   o: SecretsChoice,
   context: Context,
 ): Promise<string> {
-  if (o.withoutSecrets) return `${JSON.stringify(newSecrets(serviceId), null, 2)}\n`;
+  if (o['without-secrets']) return `${JSON.stringify(newSecrets(serviceId), null, 2)}\n`;
   if (secrets === undefined)
     throw new SealpinError('conflict', `${folder.shown} does not have the secrets of the service`, {
       hint: 'with --without-secrets it gets new tokens; API keys of its accounts work as before',

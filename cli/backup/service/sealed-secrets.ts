@@ -22,12 +22,12 @@ export async function sealSecrets(
  */
 export async function openSecrets(
   bytes: Uint8Array,
-  given: { readonly key: string | undefined; readonly passwordFile: string | undefined },
+  given: { readonly key: string | undefined; readonly 'password-file': string | undefined },
   context: Context,
 ): Promise<string> {
   const opened = await open(streamOf(bytes), { provider: nodeProvider });
   if (!('opens' in opened)) throw new SealpinError('config_invalid', 'the secrets in the backup are damaged');
-  const password = await givenPassword({ file: given.passwordFile }, context);
+  const password = await givenPassword(given, context);
   const identities =
     opened.opens === 'password'
       ? [passwordIdentity(password ?? (await askPassword('the secrets of the backup', context)))]

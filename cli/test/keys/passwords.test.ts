@@ -6,7 +6,7 @@ import { givenPassword, newPassword } from '../../keys/passwords.ts';
 import { timeText, strengthWarning } from '../../keys/strength.ts';
 import { contextIn, temporaryDirectory } from '../environment.ts';
 
-const none = { argument: undefined, file: undefined, stdinTaken: false };
+const none = { argument: undefined, 'password-file': undefined, generate: false, stdinTaken: false };
 const strong = 'violet-anchor-tundra-42-mosaic';
 
 describe('S56: a password', () => {
@@ -40,12 +40,12 @@ describe('S56: a password', () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), content, { mode: 0o600 });
     const context = contextIn(directory);
-    expect(await givenPassword({ ...none, file: 'p' }, context)).toBe(want);
+    expect(await givenPassword({ ...none, 'password-file': 'p' }, context)).toBe(want);
     expect(context.stderr.text).toBe('');
   });
 
   test('S41: comes from standard input with -', async () => {
-    expect(await givenPassword({ ...none, file: '-' }, contextIn('/', { stdin: 'pass\n' }))).toBe('pass');
+    expect(await givenPassword({ ...none, 'password-file': '-' }, contextIn('/', { stdin: 'pass\n' }))).toBe('pass');
   });
 
   test('comes from SEALPIN_PASSWORD when nothing else is given', async () => {
@@ -58,7 +58,7 @@ describe('S56: a password', () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), 'x', { mode: 0o644 });
     const context = contextIn(directory);
-    await givenPassword({ ...none, file: 'p' }, context);
+    await givenPassword({ ...none, 'password-file': 'p' }, context);
     expect(context.stderr.text).toContain(
       'p holds a password and is accessible to other users; fix it with: chmod 600 p',
     );
@@ -67,7 +67,7 @@ describe('S56: a password', () => {
   test('S41: that is not UTF-8 is refused, without its bytes in the error', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), Buffer.from([0x63, 0x61, 0xff]), { mode: 0o600 });
-    const error: unknown = await givenPassword({ ...none, file: 'p' }, contextIn(directory)).catch(
+    const error: unknown = await givenPassword({ ...none, 'password-file': 'p' }, contextIn(directory)).catch(
       (thrown: unknown) => thrown,
     );
     expect(error).toMatchObject({ code: 'password_invalid', message: 'the password is not valid UTF-8' });
@@ -77,7 +77,7 @@ describe('S56: a password', () => {
   test('S41: of more than 1 MiB is refused at once', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), Buffer.alloc(1024 * 1024 + 1, 'x'), { mode: 0o600 });
-    await expect(givenPassword({ ...none, file: 'p' }, contextIn(directory))).rejects.toMatchObject({
+    await expect(givenPassword({ ...none, 'password-file': 'p' }, contextIn(directory))).rejects.toMatchObject({
       code: 'file_unreadable',
       message: 'p is too large to be a password',
     });
@@ -86,12 +86,12 @@ describe('S56: a password', () => {
   test.each([
     {
       title: 'given twice',
-      source: { ...none, argument: 'a', file: 'p' },
+      source: { ...none, argument: 'a', 'password-file': 'p' },
       says: 'the password is given twice: as an argument and with --password-file',
     },
     {
       title: 'and the file, both from standard input',
-      source: { ...none, file: '-', stdinTaken: true },
+      source: { ...none, 'password-file': '-', stdinTaken: true },
       says: 'standard input cannot be both the file and the password',
     },
   ])('$title is misuse', async ({ source, says }) => {
@@ -99,7 +99,7 @@ describe('S56: a password', () => {
   });
 
   test('that nobody gave is misuse when there is no terminal', async () => {
-    await expect(newPassword(none, false, 'blob', contextIn('/'))).rejects.toMatchObject({
+    await expect(newPassword(none, 'blob', contextIn('/'))).rejects.toMatchObject({
       code: 'usage',
       message: 'a password is required, and there is no terminal to ask for it',
       hint: 'give it with --password-file or SEALPIN_PASSWORD',
@@ -110,20 +110,22 @@ describe('S56: a password', () => {
 describe('--generate', () => {
   test('makes ten words of the list, shown on stderr and different each time', async () => {
     const context = contextIn('/');
-    const first = await newPassword(none, true, 'blob', context);
+    const first = await newPassword({ ...none, generate: true }, 'blob', context);
     const words = first.split('-');
     expect(words).toHaveLength(10);
     expect(wordlist).toHaveLength(2048);
     for (const word of words) expect(wordlist).toContain(word);
     expect(context.stderr.text).toContain(`sealpin: password: ${first}\n`);
     expect(context.stdout.text).toBe('');
-    expect(await newPassword(none, true, 'blob', contextIn('/'))).not.toBe(first);
+    expect(await newPassword({ ...none, generate: true }, 'blob', contextIn('/'))).not.toBe(first);
   });
 
   test('beside another password is misuse', async () => {
-    await expect(newPassword({ ...none, argument: 'a' }, true, 'blob', contextIn('/'))).rejects.toMatchObject({
-      code: 'usage',
-    });
+    await expect(newPassword({ ...none, argument: 'a', generate: true }, 'blob', contextIn('/'))).rejects.toMatchObject(
+      {
+        code: 'usage',
+      },
+    );
   });
 });
 
@@ -165,7 +167,7 @@ describe('a weak password causes a warning', () => {
 
   test('at the time when it is set', async () => {
     const context = contextIn('/', { env: { SEALPIN_PASSWORD: 'letmein' } });
-    await newPassword(none, false, 'blob', context);
+    await newPassword(none, 'blob', context);
     expect(context.stderr.text).toContain('sealpin: warning: this password is weak');
   });
 
