@@ -5,6 +5,7 @@ import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
 import { readSmall } from '../io/input.ts';
+import { jsonIn } from '../io/json-text.ts';
 import { manifestFile, shippedManifest, type PagesManifest } from '../local/code/pages-manifest.ts';
 import { askingAt, checkPages, parseManifest, type CheckedPages } from '../remote/pages-check.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -85,13 +86,7 @@ function serviceOf(text: string): URL {
 async function manifestFor(file: string | undefined, context: Context): Promise<PagesManifest> {
   if (file === undefined) return parseManifest(await shippedManifest(), manifestFile);
   const bytes = await readSmall(file, { limitBytes, what: `the ${manifestFile} of a release`, environment: context });
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    value = undefined;
-  }
-  return parseManifest(value, file);
+  return parseManifest(jsonIn(new TextDecoder().decode(bytes)), file);
 }
 
 type Served = Pick<Health, 'version' | 'pages'>;

@@ -5,26 +5,32 @@
  */
 import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
+import * as v from 'valibot';
 import { errnoOf, readFailure, writeFailure } from '../errno.ts';
+import { jsonIn } from '../io/json-text.ts';
 import { makeDataDirectory, pathsIn } from '../io/paths.ts';
 import type { Context } from '../context.ts';
 import { SealpinError } from '../../shared/errors.ts';
 
-/** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
-export type StoredEntry = {
-  readonly v: 1;
-  readonly cid: string;
-  readonly fileId: string;
-  readonly service: string;
+const Stored = v.object({
+  v: v.literal(1),
+  cid: v.string(),
+  fileId: v.string(),
+  service: v.string(),
   /** Name of the file that was encrypted, without its directory; undefined for a pipe. */
-  readonly name?: string | undefined;
+  name: v.optional(v.string()),
   /** Time of the file's last change, in RFC 3339. */
-  readonly modified?: string | undefined;
+  modified: v.optional(v.string()),
   /** Size of the container. */
-  readonly bytes: number;
-  readonly at: string;
-};
-type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
+  bytes: v.number(),
+  at: v.string(),
+});
+const Deleted = v.object({ v: v.literal(1), deleted: v.string(), at: v.string() });
+const Entry = v.union([Deleted, Stored]);
+
+/** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
+export type StoredEntry = Readonly<v.InferOutput<typeof Stored>>;
+type Deleted = Readonly<v.InferOutput<typeof Deleted>>;
 /** One line of the history. */
 export type Entry = StoredEntry | Deleted;
 
@@ -69,9 +75,9 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
   const damagedLines: number[] = [];
   for (const [index, line] of text.split('\n').entries()) {
     if (line === '') continue;
-    const entry = parseEntry(line);
-    if (entry === undefined) damagedLines.push(index + 1);
-    else entries.push(entry);
+    const entry = jsonIn(line);
+    if (v.is(Entry, entry)) entries.push(entry);
+    else damagedLines.push(index + 1);
   }
   return { entries, damagedLines };
 }
@@ -118,22 +124,4 @@ export async function keepInHistory(
     if (!(error instanceof SealpinError)) throw error;
     output.warn(`the history was not written: ${error.message}`);
   }
-}
-
-function parseEntry(line: string): Entry | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(line);
-  } catch {
-    return undefined;
-  }
-  if (typeof json !== 'object' || json === null) return undefined;
-  const entry = json as Record<string, unknown>;
-  const texts = (...names: string[]): boolean => names.every((name) => typeof entry[name] === 'string');
-  if (entry['v'] !== 1 || !texts('at')) return undefined;
-  if (texts('deleted')) return json as Deleted;
-  const maybe = (name: string): boolean => entry[name] === undefined || texts(name);
-  return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && maybe('name') && maybe('modified')
-    ? (json as StoredEntry)
-    : undefined;
 }

@@ -1,5 +1,6 @@
 /** Output of `start`: that the service is ready, and each line of its log. */
 import type { Context } from '../context.ts';
+import { jsonIn } from '../io/json-text.ts';
 import type { Homes } from './control.ts';
 import type { Proxies } from './front/proxies.ts';
 import { describeLeft, describePeers } from './backends/external-kubo.ts';
@@ -86,10 +87,8 @@ export function heldLog(context: Context): { line(this: void, text: string): voi
  */
 function logLine({ output, stderr }: Context, line: string): void {
   const time = new Date().toISOString();
-  let entry: LogEntry;
-  try {
-    entry = JSON.parse(line) as LogEntry;
-  } catch {
+  const entry = jsonIn(line) as LogEntry | undefined;
+  if (entry === undefined) {
     output.warn(`${time} ${line}`); // a line of workerd itself
     return;
   }

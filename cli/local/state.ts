@@ -11,6 +11,7 @@ import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promi
 import { basename, dirname, join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { damagedFile, ifMissing } from '../errno.ts';
+import { jsonIn } from '../io/json-text.ts';
 import { syncDirectory } from '../io/unfinished.ts';
 import { control } from './control.ts';
 import { isRunning } from './process.ts';
@@ -101,12 +102,7 @@ async function readState<T extends { v: 1 }>(
     throw new SealpinError('config_invalid', `cannot read ${path}`, { cause });
   });
   if (text === undefined) return undefined;
-  let found: Partial<T>;
-  try {
-    found = (JSON.parse(text) ?? {}) as Partial<T>;
-  } catch {
-    throw damagedFile(path);
-  }
+  const found = (jsonIn(text) ?? {}) as Partial<T>;
   if (typeof found.v === 'number' && found.v > stateVersion) {
     throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
       hint: 'install the newest version; nothing was changed',

@@ -5,6 +5,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
+import { jsonIn } from '../io/json-text.ts';
 import { pathsIn } from '../io/paths.ts';
 
 /** `config.json` after parsing. */
@@ -78,13 +79,8 @@ function isStart(text: string): boolean {
 export function parseConfig(text: string, path: string): Config {
   const invalid = (detail: string, hint = 'fix it or move it out of the way; nothing was changed'): SealpinError =>
     new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    // The parser's own message would repeat a piece of the file, which holds an API key.
-    throw invalid(`it is not JSON: see ${jsonPlace(text)}`);
-  }
+  const json = jsonIn(text);
+  if (json === undefined) throw invalid(`it is not JSON: see ${jsonPlace(text)}`);
   if (typeof json !== 'object' || json === null || Array.isArray(json)) throw invalid('it is not a JSON object');
   const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;
   if (typeof v === 'number' && v > 1)

@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import * as v from 'valibot';
 import type { UploadSource } from '../../client/resumable-upload.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
@@ -16,35 +17,38 @@ import { release } from '../io/byte-stream.ts';
 import { readFailure, ifMissing } from '../errno.ts';
 import { openSink, writeSmall } from '../io/output-file.ts';
 import { holdFolder, isOwnFolder, lockName, removeFolder } from '../io/held-folder.ts';
+import { jsonIn } from '../io/json-text.ts';
 import { pathsIn } from '../io/paths.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 
 /** The file that was encrypted, as it was then. */
-export type SourceMark = {
-  readonly path: string;
-  readonly size: number;
-  readonly mtimeNs: string;
-  readonly dev: string;
-  readonly ino: string;
-};
+const SourceMark = v.object({
+  path: v.string(),
+  size: v.number(),
+  mtimeNs: v.string(),
+  dev: v.string(),
+  ino: v.string(),
+});
+export type SourceMark = Readonly<v.InferOutput<typeof SourceMark>>;
 
-export type SpoolState = {
-  readonly v: 1;
+const SpoolState = v.object({
+  v: v.literal(1),
   /** URL of the service, and the ID of the API key whose upload it is. */
-  readonly service: string;
-  readonly keyId: string;
+  service: v.string(),
+  keyId: v.string(),
   /** Undefined for a pipe, which cannot be read again and so is not continued by another run. */
-  readonly source?: SourceMark | undefined;
+  source: v.optional(SourceMark),
   /** Bytes and CID of the ciphertext. */
-  readonly bytes: number;
-  readonly cid: string;
-  readonly idempotencyKey: string;
+  bytes: v.pipe(v.number(), v.safeInteger()),
+  cid: v.string(),
+  idempotencyKey: v.string(),
   /** The file key of a payload that has no header, sealed under the API key, in base64. */
-  readonly sealedKey?: string | undefined;
+  sealedKey: v.optional(v.string()),
   /** Once the service has given it. */
-  readonly uploadId?: string | undefined;
-  readonly startedAt: string;
-};
+  uploadId: v.optional(v.string()),
+  startedAt: v.string(),
+});
+export type SpoolState = Readonly<v.InferOutput<typeof SpoolState>>;
 
 type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
 
@@ -230,16 +234,8 @@ async function readState(folder: string): Promise<SpoolState | undefined> {
   const text = await ifMissing(readFile(statePath, 'utf8'), undefined).catch((error: unknown) => {
     throw readFailure(statePath, error);
   });
-  if (text === undefined) return undefined;
-  let found: SpoolState;
-  try {
-    found = JSON.parse(text) as SpoolState;
-  } catch {
-    return undefined;
-  }
-  const { v, bytes, service, cid, idempotencyKey, startedAt } = found;
-  const texts = [service, cid, idempotencyKey, startedAt];
-  if (v !== 1 || texts.some((text) => typeof text !== 'string') || !Number.isSafeInteger(bytes)) return undefined;
+  const found = jsonIn(text ?? '');
+  if (!v.is(SpoolState, found)) return undefined;
   const stats = await stat(containerIn(folder)).catch(() => undefined);
-  return stats?.size === bytes ? found : undefined;
+  return stats?.size === found.bytes ? found : undefined;
 }

@@ -5,6 +5,7 @@
  */
 import { SealpinError, isSealpinError } from '../../../shared/errors.ts';
 import { type HttpResponse, readText, sendRequest } from '../../io/http.ts';
+import { jsonIn } from '../../io/json-text.ts';
 import { visible } from '../../terminal/output.ts';
 import { countText } from '../../terminal/size.ts';
 import type { Timeouts } from '../../timeouts.ts';
@@ -145,12 +146,8 @@ async function countPeers(response: HttpResponse): Promise<number | undefined> {
 }
 
 function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined; // not JSON: the caller knows what that means
-  }
+  const value = jsonIn(text);
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
 }
 
 /**

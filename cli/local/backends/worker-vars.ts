@@ -1,5 +1,6 @@
 /** Variables and secrets of the Worker, as `wrangler.toml` has those of a deployed one. */
 import { SealpinError } from '../../../shared/errors.ts';
+import { jsonIn } from '../../io/json-text.ts';
 import { embeddedId, kuboId, type Kubo } from './external-kubo.ts';
 import type { Secrets } from '../state.ts';
 
@@ -39,12 +40,8 @@ export function settingsIn(env: Variables): Record<string, string> {
 export function parseBackends(text: string, file: string, env: Variables): Backends {
   const invalid = (what: string, hint: string): SealpinError =>
     new SealpinError('config_invalid', `${file}: ${what}`, { hint });
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw invalid('it is not JSON', 'see "Backends" in docs/operating.md');
-  }
+  const value = jsonIn(text);
+  if (value === undefined) throw invalid('it is not JSON', 'see "Backends" in docs/operating.md');
   const isObject = (each: unknown): each is Entry => typeof each === 'object' && each !== null && !Array.isArray(each);
   if (!Array.isArray(value) || value.length === 0 || !value.every(isObject))
     throw invalid('it is not a list of at least one backend', 'see "Backends" in docs/operating.md');

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { damagedFile, ifMissing } from '../../errno.ts';
+import { jsonIn } from '../../io/json-text.ts';
 
 /** The numbers of a version, and what follows them in one that is not released yet. */
 const form = /^(\d+)\.(\d+)\.(\d+)(?:-([\w.-]+))?$/;
@@ -30,11 +31,7 @@ export async function versionIn(folder: string): Promise<string | undefined> {
   const path = join(folder, 'version.json');
   const text = await ifMissing(readFile(path, 'utf8'), undefined);
   if (text === undefined) return undefined;
-  try {
-    const { version } = JSON.parse(text) as { version?: unknown };
-    if (typeof version === 'string' && form.test(version)) return version;
-  } catch {
-    // It is reported below.
-  }
+  const found = jsonIn(text) as { version?: unknown } | null | undefined;
+  if (typeof found?.version === 'string' && form.test(found.version)) return found.version;
   throw damagedFile(path);
 }
