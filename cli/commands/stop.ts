@@ -5,7 +5,7 @@ import { defineCommand } from '../command.ts';
 import { control } from '../local/control.ts';
 import { endLeftoverOfStopped } from '../local/leftover.ts';
 import { isRunning } from '../local/process.ts';
-import { loadRun, localPaths } from '../local/state.ts';
+import { readState, localPaths } from '../local/state.ts';
 
 /** Rewriting large Durable Objects takes a while. */
 const stopMs = 60_000;
@@ -15,7 +15,7 @@ export const command = defineCommand({
   args: {},
   examples: [{ command: 'sealpin stop', does: 'Stop the service of your data directory' }],
   async run({ context }) {
-    const run = await loadRun(context.dataDir);
+    const run = await readState(context.dataDir, 'run');
     try {
       await control(localPaths(context.dataDir).control, 'stop');
     } catch (error) {
@@ -29,7 +29,7 @@ export const command = defineCommand({
     const hasStopped = async (): Promise<boolean> =>
       run === undefined ||
       !isRunning(run.service) ||
-      (run.service.pid === process.pid && (await loadRun(context.dataDir)) === undefined);
+      (run.service.pid === process.pid && (await readState(context.dataDir, 'run')) === undefined);
     for (const end = performance.now() + stopMs; !(await hasStopped()); await sleep(20)) {
       if (performance.now() > end)
         throw new SealpinError('internal', `the service did not stop within ${stopMs / 1000} s`);

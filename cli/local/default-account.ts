@@ -1,7 +1,7 @@
 /** The account that the local service creates for its user at the first start. */
 import { NewAccountResponse, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { saveSecrets } from './state.ts';
+import { writeState } from './state.ts';
 import type { Secrets } from './state.ts';
 
 /** The account in the secrets, or a new one, which is saved there. @throws service_answer */
@@ -22,6 +22,6 @@ export async function openAccount(
     throw new SealpinError('service_answer', `the service created no account (status ${response.status})`);
   const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, body);
   const created = { account: fresh.id, apiKey: key };
-  await saveSecrets(dataDir, { ...secrets, ...created });
+  await writeState(dataDir, 'secrets', { ...secrets, ...created });
   return created;
 }

@@ -5,7 +5,7 @@ import type { lock } from '../io/lock.ts';
 import { endProcess, isRunning, processesWith } from './process.ts';
 import type { ProcessMark } from './process.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
-import { loadRun, localPaths, saveRun } from './state.ts';
+import { readState, localPaths, writeState } from './state.ts';
 
 /** The variable in the environment of a workerd that names its state directory. */
 export const ownerVariable = 'SEALPIN_STATE_DIR';
@@ -25,7 +25,7 @@ export function workerdsOf(stateDir: string): ProcessMark[] {
  * others.
  */
 async function leftovers(dataDir: string): Promise<ProcessMark[]> {
-  const recorded = (await loadRun(dataDir))?.workerd ?? [];
+  const recorded = (await readState(dataDir, 'run'))?.workerd ?? [];
   const found = process.platform === 'linux' ? workerdsOf(await stateDirOf(dataDir)) : [];
   const all = new Map([...recorded, ...found].map((mark) => [mark.pid, mark]));
   return [...all.values()].filter(isRunning);
@@ -36,10 +36,10 @@ async function leftovers(dataDir: string): Promise<ProcessMark[]> {
  * @returns whether the last service did not stop cleanly
  */
 export async function endLeftover(dataDir: string): Promise<boolean> {
-  const run = await loadRun(dataDir);
+  const run = await readState(dataDir, 'run');
   const left = await leftovers(dataDir);
   for (const mark of left) await endProcess(mark, 0);
-  await saveRun(dataDir, undefined);
+  await writeState(dataDir, 'run', undefined);
   return run !== undefined || left.length > 0;
 }
 

@@ -7,7 +7,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { statusAt } from './control.ts';
 import type { lock } from '../io/lock.ts';
 import { isRunning } from './process.ts';
-import { loadRun, localPaths, type Run } from './state.ts';
+import { readState, localPaths, type Run } from './state.ts';
 
 /** Timeout of a service that neither answers nor ends, in ms: `stop` waits as long. */
 const otherMs = 60_000;
@@ -32,7 +32,7 @@ async function settled<T>(
     const found = await look();
     if (found !== undefined) return found;
   }
-  const { service } = (await loadRun(dataDir)) ?? {};
+  const { service } = (await readState(dataDir, 'run')) ?? {};
   throw new SealpinError('service_unreachable', 'another local service is starting or ending, and does not answer', {
     hint: `see ${localPaths(dataDir).log}${service === undefined ? '' : `; its process is ${service.pid}`}`,
   });
@@ -44,7 +44,7 @@ async function settled<T>(
  */
 export function runningService(dataDir: string, signal: AbortSignal): Promise<Run | null> {
   return settled(dataDir, signal, async () => {
-    const run = await loadRun(dataDir);
+    const run = await readState(dataDir, 'run');
     if (run === undefined || !isRunning(run.service)) return null;
     return (await answers(dataDir)) ? run : undefined;
   });

@@ -29,7 +29,7 @@ import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
-import { localPaths, saveOrigin, saveRun, type Secrets } from './state.ts';
+import { localPaths, saveOrigin, writeState, type Secrets } from './state.ts';
 import { workerVars, type Backends } from './backends/worker-vars.ts';
 import { kvWriter, syncFolders } from './write-through.ts';
 import { rebuildWorkerCode, workerCode, type WorkerCode } from './code/worker-code.ts';
@@ -105,7 +105,7 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   cleanup.add(() => node.close());
 
   const run = runFileOf(dataDir);
-  cleanup.add(() => saveRun(dataDir, undefined));
+  cleanup.add(() => writeState(dataDir, 'run', undefined));
   const vars = workerVars({ ...options, secrets, nodeUrl: node.url, kubo: choice.kubo });
   const direct = directOf(options, choice, node);
   const listener = await listening({ options, cleanup, stateDir, code, log, vars, run, direct });
@@ -255,7 +255,7 @@ function runFileOf(dataDir: string) {
     /** Set once it takes requests. */
     workerd: undefined as Workerd | undefined,
     write(url: string): Promise<void> {
-      return saveRun(dataDir, { v: 1, service, workerd: this.workerd?.processes ?? [], url, startedAt });
+      return writeState(dataDir, 'run', { v: 1, service, workerd: this.workerd?.processes ?? [], url, startedAt });
     },
   };
 }

@@ -35,10 +35,30 @@ export type Secrets = {
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
 
 /** The Kubo of `start --kubo-api`, without credentials. `inUse`: whether the last start used it. */
-export type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
+type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
 
-/** The origin of a service that was started with `--origin`. */
-type OriginMark = { v: 1; origin: string };
+/**
+ * The JSON files above. `origin`: of a service that was started with `--origin`; `rollback`: the
+ * copy of one that has begun.
+ */
+type States = {
+  secrets: Secrets;
+  run: Run;
+  kubo: KuboMark;
+  origin: { v: 1; origin: string };
+  version: { v: 1; version: string };
+  rollback: { v: 1; copy: string };
+};
+
+/** What each of them must have. */
+const required: { readonly [name in keyof States]: readonly (keyof States[name])[] } = {
+  secrets: ['adminToken', 'rpcToken'],
+  run: ['service', 'workerd', 'url'],
+  kubo: ['url', 'peerId', 'inUse'],
+  origin: ['origin'],
+  version: ['version'],
+  rollback: ['copy'],
+};
 
 /** The paths below a data directory that the local service uses. */
 export function localPaths(dataDir: string) {
@@ -49,6 +69,8 @@ export function localPaths(dataDir: string) {
     run: join(local, 'run.json'),
     kubo: join(local, 'kubo.json'),
     origin: join(local, 'origin.json'),
+    version: join(local, 'version.json'),
+    rollback: join(local, 'rollback.json'),
     lock: join(local, 'lock'),
     control: join(local, 'control.sock'),
     log: join(local, 'service.log'),
@@ -94,29 +116,33 @@ export async function makeLocal(dataDir: string): Promise<void> {
  * Reads one of the JSON files above; undefined when it does not exist.
  * @throws config_invalid when it is damaged or of a newer sealpin; the file is left unchanged
  */
-async function readState<T extends { v: 1 }>(
-  path: string,
-  needs: readonly (keyof T & string)[],
-): Promise<T | undefined> {
+export async function readState<N extends keyof States>(dataDir: string, name: N): Promise<States[N] | undefined> {
+  const path = localPaths(dataDir)[name];
   const text = await ifMissing(readFile(path, 'utf8'), undefined).catch((cause: unknown) => {
     throw new SealpinError('config_invalid', `cannot read ${path}`, { cause });
   });
   if (text === undefined) return undefined;
-  const found = (jsonIn(text) ?? {}) as Partial<T>;
+  const found = (jsonIn(text) ?? {}) as Partial<States[N]>;
   if (typeof found.v === 'number' && found.v > stateVersion) {
     throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
       hint: 'install the newest version; nothing was changed',
     });
   }
-  if (found.v !== stateVersion || needs.some((name) => found[name] === undefined)) throw damagedFile(path);
-  return found as T;
+  if (found.v !== stateVersion || required[name].some((each) => found[each] === undefined)) throw damagedFile(path);
+  return found as States[N];
 }
 
 /**
  * Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the
- * new one.
+ * new one; undefined removes it.
  */
-export async function writeState(path: string, value: OriginMark | { readonly v: 1 }): Promise<void> {
+export async function writeState<N extends keyof States>(
+  dataDir: string,
+  name: N,
+  value: States[N] | undefined,
+): Promise<void> {
+  const path = localPaths(dataDir)[name];
+  if (value === undefined) return await rm(path, { force: true });
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, 'w', 0o600);
   try {
@@ -129,11 +155,6 @@ export async function writeState(path: string, value: OriginMark | { readonly v:
   await syncDirectory(dirname(path));
 }
 
-/** The tokens of the local service; undefined before its first start. @throws as `readState` */
-export function savedSecrets(dataDir: string): Promise<Secrets | undefined> {
-  return readState<Secrets>(localPaths(dataDir).secrets, ['adminToken', 'rpcToken']);
-}
-
 /** Tokens that nobody knows yet, without an account. */
 export function newSecrets(serviceId: string): Secrets {
   const token = (): string => randomBytes(32).toString('base64url');
@@ -142,39 +163,12 @@ export function newSecrets(serviceId: string): Secrets {
 
 /** The tokens of the local service; the first start creates them. */
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
-  const path = localPaths(dataDir).secrets;
-  const found = await savedSecrets(dataDir);
+  const found = await readState(dataDir, 'secrets');
   if (found?.serviceId !== undefined && found.metricsToken !== undefined) return found;
   // What earlier versions wrote, and lacks some of them, stays.
   const secrets = { ...newSecrets(randomBytes(16).toString('hex')), ...found };
-  await writeState(path, secrets);
+  await writeState(dataDir, 'secrets', secrets);
   return secrets;
-}
-
-/** Saves the tokens, with the account once it exists. */
-export function saveSecrets(dataDir: string, secrets: Secrets): Promise<void> {
-  return writeState(localPaths(dataDir).secrets, secrets);
-}
-
-/** The run file of the last service, whether or not it still runs. */
-export function loadRun(dataDir: string): Promise<Run | undefined> {
-  return readState<Run>(localPaths(dataDir).run, ['service', 'workerd', 'url']);
-}
-
-/** Writes the run file, by which other processes find the service; undefined removes it. */
-export async function saveRun(dataDir: string, run: Run | undefined): Promise<void> {
-  const path = localPaths(dataDir).run;
-  await (run === undefined ? rm(path, { force: true }) : writeState(path, run));
-}
-
-/** The Kubo that the last service with one used; undefined when there was none. */
-export function loadKubo(dataDir: string): Promise<KuboMark | undefined> {
-  return readState<KuboMark>(localPaths(dataDir).kubo, ['url', 'peerId', 'inUse']);
-}
-
-/** Saves which Kubo the service uses. */
-export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
-  return writeState(localPaths(dataDir).kubo, kubo);
 }
 
 /**
@@ -183,7 +177,7 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
  * @throws usage
  */
 export async function refuseLostOrigin(dataDir: string): Promise<void> {
-  const known = await readState<OriginMark>(localPaths(dataDir).origin, ['origin']);
+  const known = await readState(dataDir, 'origin');
   if (known !== undefined)
     throw new SealpinError('usage', `${dataDir} has the service of ${known.origin}, whose links would end here`, {
       hint: `start it with --origin ${known.origin}; or with --origin none, if they are to end`,
@@ -199,10 +193,9 @@ export async function saveOrigin(
   origin: string | undefined,
   { account }: Secrets,
 ): Promise<string | undefined> {
-  const path = localPaths(dataDir).origin;
-  const known = (await readState<OriginMark>(path, ['origin']))?.origin;
+  const known = (await readState(dataDir, 'origin'))?.origin;
   if (known === origin) return undefined;
-  await (origin === undefined ? rm(path, { force: true }) : writeState(path, { v: 1, origin }));
+  await writeState(dataDir, 'origin', origin === undefined ? undefined : { v: 1, origin });
   // Only a service on loopback makes an account of its own.
   return known ?? (account === undefined ? undefined : 'http://127.0.0.1');
 }
@@ -217,10 +210,10 @@ export async function saveOrigin(
 export async function localService(
   dataDir: string,
 ): Promise<{ url: string; isDirect: boolean; apiKey: string | undefined; adminToken: string } | undefined> {
-  const run = await loadRun(dataDir);
+  const run = await readState(dataDir, 'run');
   if (run === undefined || !isRunning(run.service)) return undefined;
   const paths = localPaths(dataDir);
-  const secrets = await savedSecrets(dataDir);
+  const secrets = await readState(dataDir, 'secrets');
   if (secrets === undefined) return undefined;
   try {
     const { url, isDirect = false } = await control(paths.control, 'address');

@@ -11,7 +11,7 @@ import { countText } from '../../terminal/size.ts';
 import type { Timeouts } from '../../timeouts.ts';
 import type { Homes, StoredCounts } from '../control.ts';
 import { isLoopback } from '../../../shared/loopback.ts';
-import { loadKubo, localPaths, saveKubo } from '../state.ts';
+import { readState, localPaths, writeState } from '../state.ts';
 
 /** The IDs of the Kubo and of the embedded node, in stored rows and in `BACKENDS`. */
 export const kuboId = 'kubo';
@@ -156,7 +156,7 @@ function parseObject(text: string): Record<string, unknown> | undefined {
  * usage; the codes of `askKubo`
  */
 export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: AbortSignal): Promise<KuboChoice> {
-  const known = await loadKubo(dataDir);
+  const known = await readState(dataDir, 'kubo');
   const url = wish.url ?? (known?.inUse === true && wish.none !== true ? known.url : undefined);
   const countStored = async (): Promise<StoredCounts> => {
     // Loads SQLite, about which some versions of Node warn
@@ -190,9 +190,9 @@ export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: Abort
  * with its files.
  */
 export async function rememberKubo(dataDir: string, { kubo }: KuboChoice): Promise<void> {
-  const known = await loadKubo(dataDir);
-  if (kubo !== undefined) await saveKubo(dataDir, { v: 1, url: kubo.url, peerId: kubo.peerId, inUse: true });
-  else if (known?.inUse === true) await saveKubo(dataDir, { ...known, inUse: false });
+  const known = await readState(dataDir, 'kubo');
+  if (kubo !== undefined) await writeState(dataDir, 'kubo', { v: 1, url: kubo.url, peerId: kubo.peerId, inUse: true });
+  else if (known?.inUse === true) await writeState(dataDir, 'kubo', { ...known, inUse: false });
 }
 
 /** The homes, as `chooseKubo` has just found them. */

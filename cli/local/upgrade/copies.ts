@@ -5,7 +5,7 @@
  * them.
  */
 import { existsSync, mkdirSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { SealpinError } from '../../../shared/errors.ts';
@@ -18,7 +18,7 @@ import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
 import { holdStrays } from '../snapshot/held-strays.ts';
 import { copyDatabase, filesOf, indexPath, statePaths } from '../snapshot/state-files.ts';
-import { localPaths, savedSecrets, writeState } from '../state.ts';
+import { localPaths, readState, writeState } from '../state.ts';
 import { isOlder, versionIn } from './version.ts';
 
 /** The longest that a copy is kept, in days: what is deleted meanwhile is still in it. */
@@ -29,19 +29,12 @@ const singles = ['secrets.json', indexPath];
 /** The name of a copy: the version of its state, and when it was made. */
 const copyName = /^(.+)-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/;
 
-/** Paths of the marker that a rollback has begun, and of a copy that is not complete. */
-const pathsIn = (local: string) => ({
-  version: join(local, 'version.json'),
-  rollback: join(local, 'rollback.json'),
-  unfinished: join(local, 'copies/unfinished'),
-});
-
 /**
  * Refuses a data directory that a newer version has used, before anything in it changes.
  * @throws config_invalid
  */
 export async function refuseNewer(dataDir: string, own = packageJson.version): Promise<void> {
-  await savedSecrets(dataDir);
+  await readState(dataDir, 'secrets');
   const { local } = localPaths(dataDir);
   const found = await versionIn(local);
   if (found === undefined || !isOlder(own, found)) return;
@@ -68,10 +61,10 @@ export async function prepareState(
 ): Promise<void> {
   const { local } = localPaths(dataDir);
   const own = o.own ?? packageJson.version;
-  await completeRollback(local);
+  await completeRollback(dataDir);
   const found = await versionIn(local);
   if (found === own) return;
-  if ((await savedSecrets(dataDir)) !== undefined && o.backupDays !== 0) {
+  if ((await readState(dataDir, 'secrets')) !== undefined && o.backupDays !== 0) {
     const name = await keepCopy(local, found);
     await markStopped(await stateDirOf(dataDir));
     o.note(
@@ -80,7 +73,7 @@ export async function prepareState(
         `what was stored since: sealpin start --rollback ${name}`,
     );
   }
-  await writeState(pathsIn(local).version, { v: 1, version: own } as { v: 1 });
+  await writeState(dataDir, 'version', { v: 1, version: own });
 }
 
 /** Removes all copies but the last, and that too when its time is over. */
@@ -112,11 +105,11 @@ export async function rollBack(
   const held = await lockWhenFree(dataDir);
   try {
     await endLeftover(dataDir);
-    await completeRollback(local);
+    await completeRollback(dataDir);
     const version = await versionIn(join(copies, name));
     const kept = await keepCopy(local, await versionIn(local));
-    await writeState(pathsIn(local).rollback, { v: 1, copy: name } as { v: 1 });
-    await completeRollback(local);
+    await writeState(dataDir, 'rollback', { v: 1, copy: name });
+    await completeRollback(dataDir);
     return { version, kept };
   } finally {
     held.release();
@@ -142,7 +135,7 @@ function madeAt(name: string): number {
 /** Copies the state as it is. Nothing may use it meanwhile. @returns the name of the copy */
 async function keepCopy(local: string, version: string | undefined): Promise<string> {
   const name = `${version ?? 'earlier'}-${new Date().toISOString().replaceAll(/[-:.]/g, '')}`;
-  const { unfinished } = pathsIn(local);
+  const unfinished = join(local, 'copies/unfinished');
   await removeTree(unfinished);
   await mkdir(unfinished, { recursive: true, mode: 0o700 });
   try {
@@ -168,12 +161,11 @@ async function copyPaths(paths: readonly string[], from: string, to: string): Pr
 }
 
 /** Replaces the state by the copy that a rollback chose, again if it was interrupted. */
-async function completeRollback(local: string): Promise<void> {
-  const { rollback } = pathsIn(local);
-  const text = await ifMissing(readFile(rollback, 'utf8'), undefined);
-  if (text === undefined) return;
-  const { copy } = JSON.parse(text) as { copy: string };
-  const from = join(local, 'copies', copy);
+async function completeRollback(dataDir: string): Promise<void> {
+  const mark = await readState(dataDir, 'rollback');
+  if (mark === undefined) return;
+  const { local, copies } = localPaths(dataDir);
+  const from = join(copies, mark.copy);
   for (const path of [...statePaths(local), ...singles])
     for (const file of filesOf(join(local, path))) await rm(file, { force: true });
   const entries = await readdir(from, { recursive: true, withFileTypes: true });
@@ -184,6 +176,6 @@ async function completeRollback(local: string): Promise<void> {
     local,
   );
   await holdStrays(join(local, 'state'));
-  await unlink(rollback);
+  await writeState(dataDir, 'rollback', undefined);
   await syncDirectory(local);
 }

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
-import { localPaths, loadRun } from '../../local/state.ts';
+import { localPaths, readState } from '../../local/state.ts';
 import { control } from '../../local/control.ts';
 import { remove, startLocal, type Running } from '../local/harness.ts';
 import { adminTokenOf, ask, host, newAccount, origin, storing } from './public-service.ts';
@@ -71,7 +71,7 @@ test.runIf(process.platform === 'linux')(
   async () => {
     const size = (long ? 1024 : 64) * mib;
     const piece = randomBytes(4 * mib);
-    const { pid: worker } = present(present(await loadRun(service.dataDir)).workerd[0]);
+    const { pid: worker } = present(present(await readState(service.dataDir, 'run')).workerd[0]);
     const memory = async (): Promise<number[]> => [await residentOf(service.pid), await residentOf(worker)];
     const storeLarge = async (): Promise<string> => {
       const sent = begun('POST', '/v1/storage/plain', { ...storing(apiKey), 'content-length': String(size) });

@@ -12,7 +12,7 @@ import type { NewlyStoredFile } from '../../../shared/api.ts';
 import { carReader } from '../../../shared/ipfs/index.ts';
 import { inCi } from '../../../testkit/long-run.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
-import { loadRun, localPaths } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { api, ask, remove, startHere, type RunningHere } from '../local/harness.ts';
 
 let service: RunningHere;
@@ -56,7 +56,7 @@ test.each(['content', 'gateway'] as const)('a download by its %s outlives the ru
   expect(response.statusCode).toBe(200);
   expect(response.headers).toMatchObject({ 'content-length': String(largeBytes), 'content-encoding': 'identity' });
   expect(response.headers).not.toHaveProperty('sealpin-place');
-  const { workerd } = present(await loadRun(service.dataDir));
+  const { workerd } = present(await readState(service.dataDir, 'run'));
   process.kill(itemOf(workerd, 0).pid, 'SIGKILL');
   expect((await buffer(response)).equals(file.bytes)).toBe(true);
   await expect.poll(async () => (await get('/v1/health').catch(() => undefined))?.statusCode).toBe(200);

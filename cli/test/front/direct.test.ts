@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test 
 import { cidBuilder, fileFromCar } from '../../../shared/ipfs/index.ts';
 import { handOver, type Direct } from '../../local/front/handover.ts';
 import { RpcError } from '../../local/node/rpc.ts';
-import { loadRun, localPaths } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { api, ask as askApi, here, remove, startHere, type RunningHere } from '../local/harness.ts';
 import { inCi } from '../../../testkit/long-run.ts';
@@ -244,7 +244,7 @@ test('a runtime that is killed while bytes arrive stores nothing, and the next u
     ([response]) => (response as IncomingMessage).statusCode,
     () => 503,
   );
-  const { workerd } = present(await loadRun(service.dataDir));
+  const { workerd } = present(await readState(service.dataDir, 'run'));
   process.kill(itemOf(workerd, 0).pid, 'SIGKILL');
   expect(await failed).toBe(503);
   sent.destroy();

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
-import { loadRun, localPaths } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { refusal, remove, startHere, store } from '../local/harness.ts';
 import { control } from '../../local/control.ts';
 import {
@@ -205,7 +205,7 @@ describe('a public service', () => {
   });
 
   test('is not reached past its listener: the runtime has a socket of this user, and wants proof', async () => {
-    const run = present(await loadRun(service.dataDir));
+    const run = present(await readState(service.dataDir, 'run'));
     const { pid } = present(run.workerd[0]);
     const links = (await readdir(`/proc/${pid}/fd`)).map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => ''));
     const inodes = new Set((await Promise.all(links)).map((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? ''));
@@ -224,7 +224,7 @@ describe('a public service', () => {
   });
 
   inCi('serves on after its runtime crashed, and after its code was replaced', async () => {
-    const { pid } = present(present(await loadRun(service.dataDir)).workerd[0]);
+    const { pid } = present(present(await readState(service.dataDir, 'run')).workerd[0]);
     process.kill(pid, 'SIGKILL');
     // A connection that the old runtime still took breaks; the next one waits for the new one.
     const next = async (): Promise<number | undefined> => (await ask(service, '/v1/health?live')).status;

@@ -10,7 +10,7 @@ import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { entrySource } from '../../../testkit/programs/command-line.ts';
-import { loadRun } from '../../local/state.ts';
+import { readState } from '../../local/state.ts';
 import { remove, startLocal, type Running } from '../local/harness.ts';
 import { uploadsTo, write } from './tus-uploads.ts';
 
@@ -124,7 +124,7 @@ inCi.each(long ? all : some)(
 
     let after = before;
     if (killed === 'the runtime') {
-      const { workerd } = present(await loadRun(service.dataDir));
+      const { workerd } = present(await readState(service.dataDir, 'run'));
       process.kill(itemOf(workerd, 0).pid, 'SIGKILL');
       await writeFile(join(dir, 'resumed'), '');
     } else {

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest';
 import { workerdsOf } from '../../local/leftover.ts';
 import { isRunning } from '../../local/process.ts';
 import type { ProcessMark } from '../../local/process.ts';
-import { loadRun, localPaths, localService } from '../../local/state.ts';
+import { readState, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { ask, endedAfterEach, here, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
@@ -20,7 +20,7 @@ const { started, startedHere } = endedAfterEach();
 const rounds = long ? 40 : 1;
 
 async function workerdOf({ dataDir }: RunningHere): Promise<ProcessMark> {
-  const [mark] = present(await loadRun(dataDir)).workerd;
+  const [mark] = present(await readState(dataDir, 'run')).workerd;
   return present(mark);
 }
 
@@ -89,7 +89,7 @@ describe('a workerd that crashed', () => {
     expect(await service.ended).toBe(6);
     await new Promise((resolve) => thief.close(resolve));
     expect(service.stderr()).toContain('the runtime crashed and could not be restarted');
-    expect(await loadRun(service.dataDir)).toBeUndefined();
+    expect(await readState(service.dataDir, 'run')).toBeUndefined();
   });
 });
 

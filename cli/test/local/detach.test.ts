@@ -11,7 +11,7 @@ import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { startDetached } from '../../local/detach.ts';
 import { runningService } from '../../local/other-service.ts';
 import { cpuMsOfGroup, isRunning, markProcess } from '../../local/process.ts';
-import { loadRun, localPaths, makeLocal, saveRun } from '../../local/state.ts';
+import { readState, localPaths, makeLocal, writeState } from '../../local/state.ts';
 import { inCi } from '../../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 
@@ -82,7 +82,7 @@ test('a service that ends is waited for, and one that answers is running', async
   await once(ending, 'spawn');
   const service = markProcess(ending.pid ?? 0);
   if (service === undefined) throw new Error('sleep does not run');
-  await saveRun(dataDir, { v: 1, service, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
+  await writeState(dataDir, 'run', { v: 1, service, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
   const found = runningService(dataDir, signal);
   setTimeout(() => ending.kill(), 300);
   expect(await found).toBe(null);
@@ -90,12 +90,12 @@ test('a service that ends is waited for, and one that answers is running', async
 
   const self = markProcess(process.pid);
   if (self === undefined) throw new Error('this process runs');
-  await saveRun(dataDir, { v: 1, service: self, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
+  await writeState(dataDir, 'run', { v: 1, service: self, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
   const late = runningService(dataDir, signal);
   const server = createServer((_, response) => response.end('{}'));
   setTimeout(() => server.listen(localPaths(dataDir).control), 300);
   onTestFinished(() => void server.close());
-  expect(await late).toEqual(await loadRun(dataDir));
+  expect(await late).toEqual(await readState(dataDir, 'run'));
 });
 
 test('the CPU time of a process group grows while one of its processes works', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
-import { loadRun, localPaths } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
 import { api, endedAfterEach, ask, everyFile, helper, remove, startHere, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
@@ -59,7 +59,7 @@ describe('the local service', () => {
       expect((await everyFile(service.dataDir)).includes(wrapped)).toBe(false);
       expect(more).toHaveLength(6);
     }
-    const { workerd } = present(await loadRun(service.dataDir));
+    const { workerd } = present(await readState(service.dataDir, 'run'));
     await service.end('SIGKILL');
     for (const { pid } of workerd) process.kill(pid, 'SIGKILL');
     const left = await everyFile(service.dataDir);

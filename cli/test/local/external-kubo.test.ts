@@ -14,7 +14,7 @@ import { isSealpinError } from '../../../shared/errors.ts';
 import { control } from '../../local/control.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/backends/external-kubo.ts';
 import { heldLog, printReady } from '../../local/start-output.ts';
-import { loadKubo, localPaths } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
 import { directory, node, token } from '../node/node-harness.ts';
@@ -192,7 +192,7 @@ describe('sealpin start', () => {
     expect(ran).toMatchObject({ code: 1, stdout: '' });
     expect(JSON.parse(ran.stderr)).toMatchObject({ code: 'config_invalid', detail: expect.stringContaining(kubo.url) });
     expect(ran.stderr).not.toContain('canary');
-    expect(await loadKubo(dataDir)).toBeUndefined();
+    expect(await readState(dataDir, 'kubo')).toBeUndefined();
   });
 
   inCi('stores in the Kubo from then on, reads what either node has, and names the one that is down', async () => {
@@ -324,14 +324,14 @@ describe('sealpin start', () => {
     const { cid } = await store(local, 'in the second');
     await local.end();
 
-    const { peerId } = present(await loadKubo(dataDir));
+    const { peerId } = present(await readState(dataDir, 'kubo'));
     expect(await refusal({ dataDir, args: [`--kubo-api=${first.url}`], env: firstEnv })).toMatch(
       new RegExp(
         `the Kubo at ${first.url} is not the one with your files: its peer ID is \\w+, and 1 file of this data ` +
           `directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
       ),
     );
-    expect(await loadKubo(dataDir)).toMatchObject({ url: second.url, peerId, inUse: true });
+    expect(await readState(dataDir, 'kubo')).toMatchObject({ url: second.url, peerId, inUse: true });
 
     // The same one at another address is the same one.
     await second.close();

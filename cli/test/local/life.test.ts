@@ -9,7 +9,7 @@ import { client } from '../../../testkit/api-client.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
-import { loadRun, localPaths, localService } from '../../local/state.ts';
+import { readState, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { ask, endedAfterEach, here, remove, sealpin, startHere, store } from './harness.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
@@ -79,12 +79,12 @@ describe('the local service', () => {
     const first = await started();
     const data = bytes(2 ** 20 + 5);
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
-    const run = present(await loadRun(first.dataDir));
+    const run = present(await readState(first.dataDir, 'run'));
     expect(run.workerd).toHaveLength(1);
     expect(await first.end('SIGTERM')).toBe(0);
     expect(run.workerd.some(isRunning)).toBe(false);
     await expect(fetch(first.url)).rejects.toThrow();
-    expect(await loadRun(first.dataDir)).toBeUndefined();
+    expect(await readState(first.dataDir, 'run')).toBeUndefined();
     const second = await (long ? started : startedHere)({ dataDir: first.dataDir });
     expect(second.apiKey).toBe(first.apiKey);
     for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
@@ -95,7 +95,7 @@ describe('the local service', () => {
     const first = await started();
     const data = bytes(2 ** 20);
     const { fileId } = await store(first, 'encrypted', data);
-    const [orphan] = present(await loadRun(first.dataDir)).workerd;
+    const [orphan] = present(await readState(first.dataDir, 'run')).workerd;
     await first.end('SIGKILL');
     expect(isRunning(present(orphan))).toBe(true);
     expect(await localService(first.dataDir)).toBeUndefined();
@@ -115,7 +115,7 @@ describe('the local service', () => {
     expect(ran.stderr).toBe(
       `sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`,
     );
-    expect(await loadRun(dataDir)).toBeUndefined();
+    expect(await readState(dataDir, 'run')).toBeUndefined();
     await rm(dataDir, { recursive: true });
   });
 
@@ -205,7 +205,7 @@ describe('in the background', () => {
       expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
       expect((await client(url).ask('getHealth')).status).toBe(200);
     }
-    const run = present(await loadRun(dataDir));
+    const run = present(await readState(dataDir, 'run'));
     expect(await here(['stop', flag])).toMatchObject({ code: 0 });
     expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
     for (const command of ['stop', 'status']) {

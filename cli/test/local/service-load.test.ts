@@ -11,7 +11,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { takeSnapshot } from '../../local/snapshot/held-snapshot.ts';
-import { loadRun, localPaths, savedSecrets } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { api, ask, everyFile, here, remove, startHere, startLocal, store, type RunningHere } from './harness.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
@@ -230,7 +230,7 @@ inCi('a service whose runtime stood still when it was killed starts again', asyn
   const service = await startLocal();
   const files: Load['files'] = new Map();
   const fileId = await storeOne(service, files);
-  for (const { pid } of present(await loadRun(service.dataDir)).workerd) process.kill(pid, 'SIGSTOP');
+  for (const { pid } of present(await readState(service.dataDir, 'run')).workerd) process.kill(pid, 'SIGSTOP');
   await service.end('SIGKILL');
   const again = await startLocal({ dataDir: service.dataDir });
   onTestFinished(() => remove(again));
@@ -294,8 +294,8 @@ function statesOf(pid: number): Set<string> {
 test.runIf(process.platform === 'linux')('a snapshot is taken while no thread of the runtime runs', async () => {
   const service = await startHere();
   onTestFinished(() => remove(service));
-  const { pid } = first(present(await loadRun(service.dataDir)).workerd);
-  const { adminToken } = present(await savedSecrets(service.dataDir));
+  const { pid } = first(present(await readState(service.dataDir, 'run')).workerd);
+  const { adminToken } = present(await readState(service.dataDir, 'secrets'));
   let during = new Set<string>();
   for (const message of [undefined, 'there is no room']) {
     const keep = (): (() => Promise<void>) => {

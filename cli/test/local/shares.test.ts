@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'vitest';
 import { newShareId } from '../../../shared/link/index.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
-import { loadRun, localPaths } from '../../local/state.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { api, endedAfterEach, ask, everyFile, store } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 import { client, problemOf } from '../../../testkit/api-client.ts';
@@ -73,7 +73,7 @@ inCi('a share that has ended is in no file when the response comes, nor after a 
   expect(await deleted.json()).toMatchObject({ shares: [{ id: ofFile.id, record: 'destroyed' }] });
   expect(await percentLeft(service, ofFile)).toBe(0);
 
-  const { workerd } = present(await loadRun(service.dataDir));
+  const { workerd } = present(await readState(service.dataDir, 'run'));
   await service.end('SIGKILL');
   for (const { pid } of workerd) process.kill(pid, 'SIGKILL');
   const again = await startedHere({ dataDir: service.dataDir });
