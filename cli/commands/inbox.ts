@@ -18,9 +18,8 @@ import { revokeLinkedKey } from '../files/linked-key.ts';
 import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { fittedRow } from '../terminal/fitted-row.ts';
+import { rowLines } from '../terminal/fitted-row.ts';
 import { parseSize, sizeText } from '../terminal/size.ts';
-import { columnsOf } from '../terminal/streams.ts';
 import { atLeastOne, keyFlag, receiveExtractArg } from '../flags/args.ts';
 import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { type ParcelWords } from '../files/send-files.ts';
@@ -110,10 +109,8 @@ export const inboxList = defineCommand({
           }),
         )),
       );
-    await output.result(
-      { deliveries },
-      deliveries.flatMap((delivery) => deliveryLines(delivery, context)),
-    );
+    const lines = deliveries.flatMap((delivery) => deliveryLines(delivery, context));
+    await output.result({ deliveries }, lines);
     if (deliveries.length === 0) output.note('no deliveries yet');
     if (deliveries.length > opened.most)
       output.note(`only the newest ${opened.most} are opened; any other one with: sealpin inbox open <id>`);
@@ -276,13 +273,12 @@ function senderText(from = '-', signed: ShownSignature | undefined): string {
 
 function deliveryLines(
   { id, receivedAt, from, files, problem, detail, signed }: ListedDelivery,
-  { stdout }: Context,
+  context: Context,
 ): string[] {
   const day = receivedAt.slice(0, 10);
   const bytes = files && sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
   const about = bytes === undefined ? day : `${day}  ${bytes}`;
   const closed = problem === undefined ? '(not opened)' : `(cannot be opened: ${detail})`;
   const name = files ? `${senderText(from, signed)}: ${files.map(({ name: each }) => each).join(', ')}` : closed;
-  if (stdout.isTTY !== true) return [`${id}  ${about}  ${name}`];
-  return fittedRow({ about, name, below: [id] }, columnsOf(stdout));
+  return rowLines({ about, name, below: [id] }, context);
 }

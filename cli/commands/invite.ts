@@ -8,9 +8,8 @@ import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.t
 import { authorizedService } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { fittedRow } from '../terminal/fitted-row.ts';
+import { rowLines } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/size.ts';
-import { columnsOf } from '../terminal/streams.ts';
 
 const defaultName = 'guest';
 
@@ -64,10 +63,8 @@ export const inviteList = defineCommand({
     const { output, signal } = context;
     const http = sdkHttp(await authorizedService(context), context);
     const listed = await invitations(http).list({ signal });
-    await output.result(
-      { invitations: listed },
-      listed.flatMap((key) => lines(key, context)),
-    );
+    const lines = listed.flatMap((key) => invitationLines(key, context));
+    await output.result({ invitations: listed }, lines);
     if (listed.length === 0) output.note('nobody is invited');
   },
 });
@@ -84,9 +81,8 @@ export const inviteRevoke = defineCommand({
   },
 });
 
-function lines(key: ApiKeyRecord, { stdout, now }: Context): string[] {
-  const isOver = key.expiresAt !== undefined && Date.parse(key.expiresAt) <= now();
+function invitationLines(key: ApiKeyRecord, context: Context): string[] {
+  const isOver = key.expiresAt !== undefined && Date.parse(key.expiresAt) <= context.now();
   const about = isOver ? `ended ${key.expiresAt?.slice(0, 10)}` : termsText(key);
-  if (stdout.isTTY !== true) return [`${key.id}  ${about}  ${key.label}`];
-  return fittedRow({ about, name: key.label, below: [key.id] }, columnsOf(stdout));
+  return rowLines({ about, name: key.label, below: [key.id] }, context);
 }

@@ -6,9 +6,8 @@ import { confirm } from '../terminal/confirm.ts';
 import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
-import { fittedRow } from '../terminal/fitted-row.ts';
+import { rowLines } from '../terminal/fitted-row.ts';
 import { parseLimits } from '../flags/limits-flag.ts';
-import { columnsOf } from '../terminal/streams.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 
 const defaultScopes = 'read,write';
@@ -37,14 +36,14 @@ async function listed(account: Api): Promise<ListedKey[]> {
   return keys.map((each) => (each.id === key.id ? { ...each, current: true } : each));
 }
 
-function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: ListedKey, { stdout }: Context): string[] {
+function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: ListedKey, context: Context): string[] {
   const day = createdAt.slice(0, 10);
   const expiry = expiresAt === undefined ? '' : `until ${expiresAt.slice(0, 10)}`;
   const use = current === true ? '(in use here)' : '';
   const remarks = [expiry, use].filter((text) => text !== '').join('  ');
-  if (stdout.isTTY !== true) return [`${id}  ${day}  ${may.join(',').padEnd(28)}  ${label}  ${remarks}`.trimEnd()];
+  const plain = `${id}  ${day}  ${may.join(',').padEnd(28)}  ${label}  ${remarks}`.trimEnd();
   const below = [may.join(','), remarks].filter((text) => text !== '');
-  return fittedRow({ about: `${id}  ${day}`, name: label, below }, columnsOf(stdout));
+  return rowLines({ about: `${id}  ${day}`, name: label, below }, context, plain);
 }
 
 export const keyCreate = defineCommand({
@@ -89,10 +88,8 @@ export const keyList = defineCommand({
   examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each, and which one is in use here' }],
   async run({ context }) {
     const keys = await listed(await accountRoutes(context));
-    await context.output.result(
-      { keys },
-      keys.flatMap((key) => keyLines(key, context)),
-    );
+    const lines = keys.flatMap((key) => keyLines(key, context));
+    await context.output.result({ keys }, lines);
   },
 });
 

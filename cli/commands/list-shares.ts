@@ -6,8 +6,7 @@ import { atLeastOne } from '../flags/args.ts';
 import { authorizedService } from '../remote/client.ts';
 import { firstItems } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { fittedRow } from '../terminal/fitted-row.ts';
-import { columnsOf } from '../terminal/streams.ts';
+import { rowLines } from '../terminal/fitted-row.ts';
 import { countText } from '../terminal/size.ts';
 import { namesInHistory } from '../files/history.ts';
 
@@ -43,16 +42,12 @@ export const command = defineCommand({
 
 type NamedShare = Share & { readonly names: readonly string[] };
 
-function shareLines(shares: readonly NamedShare[], { stdout }: Context): string[] {
-  const isTerminal = stdout.isTTY === true;
-  const rows = shares.flatMap((share) => {
-    const [about, name] = [aboutOf(share), shareName(share)];
-    if (!isTerminal) return [`${share.id}  ${about}  ${name}`];
-    return fittedRow({ about, name, below: [share.id] }, columnsOf(stdout));
-  });
-  if (!isTerminal || rows.length === 0) return rows;
+function shareLines(shares: readonly NamedShare[], context: Context): string[] {
   const header = { about: 'state     left  until     ', name: 'what, and below it the ID', below: [] };
-  return [...fittedRow(header, columnsOf(stdout)), ...rows];
+  const rows = shares.flatMap((share) =>
+    rowLines({ about: aboutOf(share), name: shareName(share), below: [share.id] }, context),
+  );
+  return context.stdout.isTTY === true && rows.length > 0 ? [...rowLines(header, context), ...rows] : rows;
 }
 
 function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {

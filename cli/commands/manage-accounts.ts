@@ -7,9 +7,8 @@ import { readRecipients } from '../keys/key-files.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { visible } from '../terminal/output.ts';
-import { fittedRow } from '../terminal/fitted-row.ts';
+import { rowLines } from '../terminal/fitted-row.ts';
 import { chosenSizeText, parseSize, sizeText } from '../terminal/size.ts';
-import { columnsOf } from '../terminal/streams.ts';
 
 const idArg = positional('The ID of the account (see: sealpin account list)');
 
@@ -19,14 +18,14 @@ async function operatorRoutes(context: Context): Promise<Operator> {
 
 function accountLines(
   { id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary,
-  { stdout }: Context,
+  context: Context,
 ): string[] {
   const day = createdAt.slice(0, 10);
   const size = `${sizeText(usage.bytes)}${quotaBytes === undefined ? '' : ` of ${chosenSizeText(quotaBytes)}`}`;
   const state = disabled ? '  (disabled)' : '';
-  if (stdout.isTTY !== true) return [`${id}  ${day}  ${size.padEnd(20)}  ${visible(label)}${state}`];
-  const below = [`${id}${state}`];
-  return fittedRow({ about: `${day}  ${size.padEnd(20)}`.trimEnd(), name: visible(label), below }, columnsOf(stdout));
+  const about = `${day}  ${size.padEnd(20)}`;
+  const row = { about: about.trimEnd(), name: visible(label), below: [`${id}${state}`] };
+  return rowLines(row, context, `${id}  ${about}  ${row.name}${state}`);
 }
 
 export const accountCreate = defineCommand({
@@ -90,10 +89,8 @@ export const accountList = defineCommand({
   ],
   async run({ context }) {
     const accounts = await (await operatorRoutes(context)).list();
-    await context.output.result(
-      { accounts },
-      accounts.flatMap((account) => accountLines(account, context)),
-    );
+    const lines = accounts.flatMap((account) => accountLines(account, context));
+    await context.output.result({ accounts }, lines);
   },
 });
 
