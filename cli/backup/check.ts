@@ -32,27 +32,18 @@ export async function requireEntry(layout: Layout, fileId: string, context: Cont
 }
 
 /**
- * Result of a check. `bytes`: of intact blobs; `bad`: damaged or missing files, with the reason;
- * `keyFault`: what keeps the key from opening them.
- */
-export type Checked = {
-  readonly files: number;
-  readonly bytes: number;
-  readonly bad: readonly { readonly fileId: string; readonly why: string }[];
-  readonly keyFault: SealpinError | undefined;
-};
-
-/**
  * Reads every block in a backup and compares it with its CID, and looks whether its key can open
  * it.
  * @param o.password of the key, if it is known; `onBytes` gets the length of what was found right
+ * @returns `bytes`: of intact blobs; `bad`: damaged or missing files, with the reason; `keyFault`:
+ * what keeps the key from opening them
  * @throws as `requireAbout`; file_unreadable
  */
 export async function checkBackup(
   layout: Layout,
   o: { readonly password: string | undefined; readonly onBytes: (bytes: number) => void },
   context: Context,
-): Promise<Checked> {
+) {
   const about = await requireAbout(layout, context);
   const ids = await filesIn(layout, about);
   const keyFault = await faultOfKey(layout, about, o.password, context);

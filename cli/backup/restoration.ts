@@ -7,8 +7,6 @@ import { isSealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
-import { writeFailure } from '../errno.ts';
-import { makeDirectories } from '../io/paths.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { authorizedService, requireScopes } from '../remote/client.ts';
 import { describeFile } from '../fetch/describe-file.ts';
@@ -16,20 +14,18 @@ import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
 import { requireEntry, filesIn, requireAbout } from './check.ts';
-import { carPath, type Details, type BackupEntry, type Layout, readRecord, Restored, writeRecord } from './layout.ts';
+import {
+  carPath,
+  type Details,
+  type BackupEntry,
+  type Layout,
+  prepare,
+  readRecord,
+  Restored,
+  writeRecord,
+} from './layout.ts';
 import { openDetails, openSealedHeader } from './sealed-details.ts';
 import { keepInHistory } from '../files/history.ts';
-
-/**
- * Counts of a run: files stored, and files that the account had already. `expired`: files whose
- * time had come.
- */
-export type RestoredAccount = {
-  readonly account: string;
-  readonly restored: number;
-  readonly present: number;
-  readonly expired: number;
-};
 
 /**
  * Stores the files of a backup in the account of the API key. What it has already is left alone, so
@@ -38,6 +34,8 @@ export type RestoredAccount = {
  * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted
  * again, to the key of the new account.
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
+ * @returns counts: of files stored, of those that the account had already, and of those whose time
+ * had come
  * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first
  * failure, after all others; what the service refuses with
  */
@@ -45,7 +43,7 @@ export async function restoreBackup(
   layout: Layout,
   o: { readonly identities: () => Promise<readonly Identity[]>; readonly onBytes: (bytes: number) => void },
   context: Context,
-): Promise<RestoredAccount> {
+) {
   const { output } = context;
   const about = await requireAbout(layout, context);
   if (about.completedAt === undefined)
@@ -55,11 +53,7 @@ export async function restoreBackup(
   const { account, key } = await target.routes.account();
   requireScopes(key.scopes, ['read', 'write']);
   const folder = join(layout.restored, account.id);
-  try {
-    await makeDirectories(folder);
-  } catch (error) {
-    throw writeFailure(layout.restored, error);
-  }
+  await prepare({ ...layout, shown: layout.restored }, folder);
   const here = new Map<string, StoredFile>();
   for await (const file of everyFile(service, context)) here.set(file.fileId, file);
   const ids = await filesIn(layout, about);

@@ -43,23 +43,13 @@ import { writeReaders } from './readers.ts';
 import { openDetails, openSealedHeader, sealDetails } from './sealed-details.ts';
 import { namesInHistory } from '../files/history.ts';
 
-/** Counts of a run. */
-export type TakenBackup = {
-  /** Files that the account has, and that are in the backup now. */
-  readonly files: number;
-  /** Of these, those that were written, or whose record changed. */
-  readonly written: number;
-  /** Bytes of the blobs that were fetched. */
-  readonly fetchedBytes: number;
-  /** Files in the backup that the account no longer has. */
-  readonly gone: readonly string[];
-};
-
 /**
  * Brings a backup up to date. After an interruption the next call resumes where it stopped.
  * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one
  * that was given, which opens one that is there; `prune`: whether what the account no longer has is
  * removed
+ * @returns how many `files` of the account are in the backup now; `written`: of these, those that
+ * were written, or whose record changed; `gone`: those in it that the account no longer has
  * @throws conflict when the folder is the backup of another account or has other files,
  * config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,
  * content_mismatch and the like where the service does not have what it lists, after all other
@@ -73,7 +63,7 @@ export async function takeBackup(
     readonly prune: boolean;
   },
   context: Context,
-): Promise<TakenBackup> {
+) {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const account = await accountOf(http, context.signal);

@@ -240,10 +240,6 @@ async function deliveryFile(id: string, service: Service, context: Context): Pro
   }
 }
 
-function parcelWords({ note, from }: ParcelWords): ParcelWords {
-  return { note, from };
-}
-
 type Summary = ParcelWords & {
   readonly files?: readonly { readonly name: string; readonly size: number }[];
   readonly sealedTo?: typeof ofAccount | 'key';
@@ -260,9 +256,14 @@ async function deliverySummary(
 ): Promise<Summary & { detail?: string }> {
   const found = await open(file);
   if ('problem' in found) return { problem: found.problem.code, detail: found.problem.message };
-  const { parcel, sealedTo } = found;
-  const signed = parcel.signed && (await shownSignature(parcel.signed, context));
-  return { ...parcelWords(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo, signed };
+  const { note, from, files, signed } = found.parcel;
+  return {
+    note,
+    from,
+    files: files.map(({ name, size }) => ({ name, size })),
+    sealedTo: found.sealedTo,
+    signed: signed && (await shownSignature(signed, context)),
+  };
 }
 
 /** The sender: the contact who signed it, else the name that they give. */

@@ -34,6 +34,7 @@ export const command = defineCommand({
   async run({ args, context }) {
     const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
     const mode = modeOf(args.mode);
+    const { stdout } = context;
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
       context.output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
@@ -45,7 +46,8 @@ export const command = defineCommand({
     const all = join(own, account, opened, context);
     const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
-    await context.output.result({ files: shown }, fileLines(shown, args.long, context));
+    const short = stdout.isTTY === true ? terminalLines(shown, columnsOf(stdout)) : plainLines(shown);
+    await context.output.result({ files: shown }, args.long ? longLines(shown) : short);
     if (rows.length === 0) context.output.note(all.length === 0 ? 'nothing is stored yet' : 'no file matches');
     if (rows.length > limit || account?.complete === false)
       context.output.note(`there are more: --limit ${limit * 10}`);
@@ -61,11 +63,6 @@ function modeOf(text: string | undefined): StoredRow['mode'] | undefined {
 function isWanted(row: StoredRow, name: string | undefined, mode: StoredRow['mode'] | undefined): boolean {
   const isNamed = name === undefined || (row.name ?? '').toLowerCase().includes(name.toLowerCase());
   return isNamed && (mode === undefined || row.mode === mode);
-}
-
-function fileLines(rows: readonly StoredRow[], isLong: boolean, { stdout }: Context): string[] {
-  if (isLong) return longLines(rows);
-  return stdout.isTTY === true ? terminalLines(rows, columnsOf(stdout)) : plainLines(rows);
 }
 
 /** Files of the account at a service. `complete`: whether these are all. */

@@ -139,10 +139,6 @@ export function withoutGivenPassword(context: Context): Context {
   return { ...context, env: { ...context.env, SEALPIN_PASSWORD: undefined } };
 }
 
-function isVariableTaken({ env }: Context): boolean {
-  return Object.hasOwn(env, 'SEALPIN_PASSWORD');
-}
-
 /** Refuses a password beside one that is to be generated. @throws usage */
 export function refuseBoth({ generate, argument, 'password-file': file }: NewPasswordSource): void {
   if (generate && (argument !== undefined || file !== undefined))
@@ -166,7 +162,8 @@ export async function newPassword(source: NewPasswordSource, guarded: Guarded, c
   }
   const given = await givenPassword(source, context);
   if (given === undefined) {
-    const hint = `give it with --password-file${isVariableTaken(context) ? '' : ' or SEALPIN_PASSWORD'}`;
+    const isTaken = Object.hasOwn(context.env, 'SEALPIN_PASSWORD');
+    const hint = `give it with --password-file${isTaken ? '' : ' or SEALPIN_PASSWORD'}`;
     return withTerminal(context, (terminal) => askNew(terminal, guarded, context), hint);
   }
   refuseEmpty(given);

@@ -113,7 +113,7 @@ async function storeAtOnce(
   try {
     signal.throwIfAborted();
     const file = await store(container, { api, context, onBytes, provisional, isDirect, folder });
-    return { ...file, ...keyIn(container) };
+    return { ...file, fileKey: container.fileKey };
   } catch (error) {
     const { bytes = 0 } = container;
     if (signal.aborted && o.keep !== true)
@@ -135,10 +135,6 @@ async function storeAtOnce(
   } finally {
     progress.done();
   }
-}
-
-function keyIn({ fileKey }: Container): Pick<Container, 'fileKey'> {
-  return fileKey === undefined ? {} : { fileKey };
 }
 
 /**

@@ -14,18 +14,12 @@ import {
 /** A file of a backup that is damaged or missing: its path in the folder, and what it is of. */
 export type BadFile = Pick<Entry, 'path' | 'of'> & { readonly why: string };
 
-/** Result of a check: what is intact, and each file that is not. */
-export type CheckedService = {
-  readonly takenAt: string;
-  readonly files: number;
-  readonly bad: readonly BadFile[];
-};
-
 /**
  * Reads everything in a backup, and compares it with its SHA-256.
+ * @returns what it has, and each file that is not intact
  * @throws file_not_found when the folder is none, config_invalid, file_unreadable
  */
-export async function checkService(folder: ServiceFolder, context: Context): Promise<CheckedService> {
+export async function checkService(folder: ServiceFolder, context: Context) {
   const manifest = await requireManifest(folder, context);
   const bad = await faultyFiles(folder, [...partsOf(manifest), ...blocksOf(manifest)], context);
   return { takenAt: manifest.takenAt, files: manifest.blocks.length, bad };

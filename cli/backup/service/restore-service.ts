@@ -18,15 +18,6 @@ import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
 import { openSecrets } from './sealed-secrets.ts';
 import { partsOf, forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
-/** Result of a restoration. `secrets`: whether the tokens are those of the backup. */
-export type RestoredService = {
-  readonly takenAt: string;
-  readonly files: number;
-  readonly bytes: number;
-  readonly bad: readonly BadFile[];
-  readonly secrets: boolean;
-};
-
 /** Whose tokens there are: new ones, or those that a key or a password opens. */
 type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly 'without-secrets': boolean };
 
@@ -35,6 +26,7 @@ type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly 'without-sec
  * that the next one replaces, and with which no service starts.
  * @param o its flags: `without-secrets` makes new tokens; the others open the secrets
  * @param onBytes gets the length of each file that was restored
+ * @returns what was restored; `secrets`: whether the tokens are those of the backup
  * @throws conflict where there is a service, or another restoration; content_mismatch with the
  * names of damaged databases; config_invalid, decrypt_failed, disk_full, file_unwritable
  */
@@ -42,7 +34,7 @@ export async function restoreService(
   folder: ServiceFolder,
   o: SecretsChoice & { readonly onBytes: (bytes: number) => void },
   context: Context,
-): Promise<RestoredService> {
+) {
   const { dataDir } = context;
   const manifest = await requireManifest(folder, context);
   if (isOlder(packageJson.version, manifest.sealpin))
@@ -73,14 +65,10 @@ export async function restoreService(
     await syncDirectory(dataDir);
     return { takenAt: manifest.takenAt, ...blocks, secrets: manifest.secrets !== undefined && !o['without-secrets'] };
   } catch (error) {
-    throw writeFailureIn(dataDir, error);
+    throw error instanceof Error && 'syscall' in error ? writeFailure(dataDir, error) : error;
   } finally {
     held.release();
   }
-}
-
-function writeFailureIn(dataDir: string, error: unknown): unknown {
-  return error instanceof Error && 'syscall' in error ? writeFailure(dataDir, error) : error;
 }
 
 /**
@@ -159,7 +147,7 @@ async function restoreBlocks(
   { blocks }: Manifest,
   onBytes: (bytes: number) => void,
   { signal }: Context,
-): Promise<Pick<RestoredService, 'files' | 'bytes' | 'bad'>> {
+) {
   const data = join(staging, 'ipfs/data');
   await mkdir(data, { recursive: true, mode: 0o700 });
   const bad: BadFile[] = [];

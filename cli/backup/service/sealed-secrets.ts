@@ -1,20 +1,11 @@
 /** `secrets.json` in a backup: an age file, for a password or for recipients. */
-import { open, passwordIdentity, type Recipient } from '../../../shared/crypto/index.ts';
+import { open, passwordIdentity } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { streamOf } from '../../io/byte-stream.ts';
-import { protect, readIdentities, sealText } from '../../keys/key-files.ts';
+import { readIdentities } from '../../keys/key-files.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { askPassword, givenPassword } from '../../keys/passwords.ts';
-
-/** Encrypts the secrets for these recipients, or for a password. */
-export async function sealSecrets(
-  text: string,
-  to: readonly Recipient[] | string,
-  context: Context,
-): Promise<Uint8Array> {
-  return typeof to === 'string' ? protect(text, to, context) : sealText(text, 'age', to);
-}
 
 /**
  * Opens the secrets with the password or the key that was given; asks for a password.

@@ -13,6 +13,7 @@ import { ifMissing, isDamage, writeFailure } from '../../errno.ts';
 import { holdFolder } from '../../io/held-folder.ts';
 import { hasTable, withDatabase } from '../../io/sqlite.ts';
 import { removeLeftovers, syncDirectory, syncFile, temporaryPath } from '../../io/unfinished.ts';
+import { protect, sealText } from '../../keys/key-files.ts';
 import { embeddedId } from '../../local/backends/external-kubo.ts';
 import { isDataFileName } from '../../local/node/data-file-name.ts';
 import { isFull } from '../../local/node/reserve.ts';
@@ -29,7 +30,6 @@ import { localPaths, type Secrets } from '../../local/state.ts';
 import { writeRecord } from '../layout.ts';
 import { blockFilesIn, leavesIn } from './node-index.ts';
 import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
-import { sealSecrets } from './sealed-secrets.ts';
 import {
   type Blocks,
   digestOfFile,
@@ -188,10 +188,13 @@ async function sealedPart(
   const kept = before?.secrets;
   const hasThese = kept?.of === of && (await sizeOf(join(folder.parts, kept.part))) > 0;
   if (hasThese && 'password' in sealedFor && !sealedFor.isGiven) return kept;
-  const to = 'to' in sealedFor ? sealedFor.to : await sealedFor.password();
+  const sealed =
+    'to' in sealedFor
+      ? await sealText(secrets, 'age', sealedFor.to)
+      : await protect(secrets, await sealedFor.password(), context);
   const temporary = temporaryPath(folder.parts);
   try {
-    await writeFile(temporary, await sealSecrets(secrets, to, context), { mode: 0o600, flag: 'wx' });
+    await writeFile(temporary, sealed, { mode: 0o600, flag: 'wx' });
     return { part: (await named(temporary)).part, of };
   } catch (error) {
     throw writeFailure(folder.shown, error);
