@@ -1,7 +1,6 @@
 /** The commands of the node: the subset of Kubo's RPC that the Worker needs. */
 import { readSync, closeSync } from 'node:fs';
-import { createHash, hash } from 'node:crypto';
-import { cidOf, parseCid } from '../../../shared/ipfs/index.ts';
+import { hash } from 'node:crypto';
 import { errnoOf } from '../../errno.ts';
 import { addFile } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
@@ -9,6 +8,7 @@ import { content, fileBytes, runs } from './content.ts';
 import { dagImport } from './import.ts';
 import { cid, cids, count, isSet, lines, RpcError, sendBytes, sendJson, type RpcCall } from './rpc.ts';
 import type { Store } from './store.ts';
+import { isCidOf } from './verify.ts';
 
 export type RpcCommand = (call: RpcCall) => Promise<void> | void;
 
@@ -111,8 +111,7 @@ function blockRm(store: Store, { query, response }: RpcCall): void {
   const wanted = cid(query);
   const location = store.catalog.find(wanted);
   const block = location === undefined ? undefined : (location.node ?? leaf(store, location));
-  const isDamaged =
-    block !== undefined && cidOf(parseCid(wanted).codec, hash('sha256', block, 'buffer')).text !== wanted;
+  const isDamaged = block !== undefined && !isCidOf(wanted, block);
   sendJson(response, { Hash: wanted, ...(isDamaged && { Error: 'another file has this block' }) });
 }
 
@@ -211,7 +210,7 @@ const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
  * peers, so any name works.
  */
 function peerId(id: Uint8Array): string {
-  const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), createHash('sha256').update(id).digest()]);
+  const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), hash('sha256', id, 'buffer')]);
   let value = BigInt(`0x${multihash.toString('hex')}`);
   let digits = '';
   for (; value > 0n; value /= 58n) digits = base58.charAt(Number(value % 58n)) + digits;
