@@ -17,9 +17,6 @@ import type { Service } from '../remote/service-choice.ts';
 import { countText } from '../terminal/size.ts';
 import { keepInHistory } from './history.ts';
 
-/** A key file of one pair is far smaller. */
-const keyFileBytes = 1024 * 1024;
-
 /** `modified`: when the file had last changed. */
 type KeptFile = {
   readonly cid: string;
@@ -92,7 +89,7 @@ async function ownIdentities(what: string, context: Context): Promise<Identity[]
     output.note(`${what} of files cannot be shown: the private key that opens them is not in ${context.dataDir}`);
     return undefined;
   }
-  const bytes = await readSmall(privateKey, { limitBytes: keyFileBytes, what: 'a private key', environment: context });
+  const bytes = await readSmall(privateKey, { what: 'a private key', environment: context });
   const isProtected = sniff(bytes) !== undefined;
   if (!isProtected) return parseIdentities(new TextDecoder().decode(bytes), nodeProvider);
   const password = env['SEALPIN_PASSWORD'];

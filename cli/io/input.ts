@@ -162,18 +162,19 @@ function webStreamOf(readable: Readable, name: string, signal: AbortSignal): Rea
 
 /**
  * Reads a small file (a key, a password) to its end; `-` is standard input.
- * @param o `limitBytes`: a larger file is refused; `what` it should be, for the message
+ * @param o `limitBytes`: a larger file is refused, by default one for which no key file and no
+ * password has a use; `what` it should be, for the message
  * @throws file_not_found, file_unreadable
  */
 export async function readSmall(
   path: string,
-  o: { limitBytes: number; what: string; environment: Reading },
+  o: { limitBytes?: number; what: string; environment: Reading },
 ): Promise<Uint8Array> {
   const input = await openSmall(path, o);
   try {
     return await readAll(
       input.stream,
-      o.limitBytes,
+      o.limitBytes ?? 1024 * 1024,
       () => new SealpinError('file_unreadable', `${input.name} is too large to be ${o.what}`),
     );
   } finally {

@@ -27,9 +27,6 @@ import type { Contacts } from './contacts.ts';
 import { askPassword, withPassword } from './passwords.ts';
 import { streamOf } from '../io/byte-stream.ts';
 
-/** Room for a thousand keys; a longer file is the wrong one. */
-const limitBytes = 1024 * 1024;
-
 /** A recipient, or the text of an SSH key, which the parser refuses with the reason. */
 const recipientText = /^(?:age1[0-9a-z]+$|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ )/;
 
@@ -213,7 +210,7 @@ function shortened(recipient: string): string {
  */
 async function readKeyFile(path: string, what: string, context: Context): Promise<Uint8Array> {
   try {
-    return await readSmall(path, { limitBytes, what, environment: context });
+    return await readSmall(path, { what, environment: context });
   } catch (error) {
     if (!isSealpinError(error, 'file_not_found') && !isSealpinError(error, 'file_unreadable')) throw error;
     // A failure of the system has its error as the cause; a path that cannot be a key file has

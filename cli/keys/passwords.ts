@@ -11,8 +11,6 @@ import { visible } from '../terminal/output.ts';
 import type { Terminal } from '../terminal/prompt.ts';
 import type { Guarded } from './strength.ts';
 
-/** More than any password needs; what is longer is most likely the wrong file. */
-const limitBytes = 1024 * 1024;
 const generatedWords = 10;
 /** Number of tries that a person has to type a password that opens something. */
 export const maxTries = 3;
@@ -83,7 +81,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
     throw new SealpinError('usage', 'standard input cannot be both the file and the password', {
       hint: 'put the password into a file, or into SEALPIN_PASSWORD',
     });
-  const bytes = await readSmall(file, { limitBytes, what: 'a password', environment: context });
+  const bytes = await readSmall(file, { what: 'a password', environment: context });
   if (await isOpenToOthers(file, context))
     context.output.warn(`${file} holds a password and is accessible to other users; fix it with: chmod 600 ${file}`);
   return parsePassword(bytes);
