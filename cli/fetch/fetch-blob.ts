@@ -17,6 +17,7 @@ import {
   type OpenOptions,
 } from '../../shared/ipfs/index.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { headerOf, sendRequest } from '../io/http.ts';
@@ -120,13 +121,13 @@ export async function openBlob(
  * `readFailure`, and as `use`.
  */
 export async function withBlob<T>(cid: string, context: Context, use: (blob: IpfsFile) => Promise<T>): Promise<T> {
-  const stop = new AbortController();
+  const { signal, stop } = withStop(context.signal);
   try {
-    return await use(await openBlob(cid, { ...context, signal: AbortSignal.any([context.signal, stop.signal]) }));
+    return await use(await openBlob(cid, { ...context, signal }));
   } catch (error) {
     throw readFailure(error);
   } finally {
-    stop.abort(new SealpinError('interrupted'));
+    stop(new SealpinError('interrupted'));
   }
 }
 

@@ -19,6 +19,7 @@ import {
   parseCid,
 } from '../../shared/ipfs/index.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
+import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { holdFolder, isOwnFolder, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
@@ -32,23 +33,12 @@ import { openBlob, optionsOf } from './fetch-blob.ts';
 const worthKeepingBytes = 16 * 1024 * 1024;
 const maxAgeMs = 7 * 24 * 3600 * 1000;
 
-export type Download = {
-  /** Bytes of the blob. */
-  readonly size: number;
-  /** Its verified bytes from the first one. */
-  readonly stream: ReadableStream<Uint8Array>;
-  /**
-   * Ends open requests. What was kept stays only where the fetching broke off or was interrupted.
-   */
-  close(): Promise<void>;
-};
-
 /**
  * Opens a blob as `openBlob`, from where an earlier download of it stopped. Fails as `openBlob`.
+ * @returns its size, and its verified bytes from the first one
  */
-export async function openDownload(cid: string, context: Context): Promise<Download> {
-  const stop = new AbortController();
-  const signal = AbortSignal.any([context.signal, stop.signal]);
+export async function openDownload(cid: string, context: Context) {
+  const { signal, stop } = withStop(context.signal);
   let kept: KeptBlocks | undefined;
   const { size, read, isHere } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
   let isBroken = false;
@@ -77,8 +67,11 @@ export async function openDownload(cid: string, context: Context): Promise<Downl
       next: async () => (await iterator.next()).value ?? undefined,
       cancel: () => iterator.return(undefined),
     }),
-    async close() {
-      stop.abort(new SealpinError('interrupted'));
+    /**
+     * Ends open requests. What was kept stays only where the fetching broke off or was interrupted.
+     */
+    async close(): Promise<void> {
+      stop(new SealpinError('interrupted'));
       await kept?.close(isBroken || context.signal.aborted);
     },
   };

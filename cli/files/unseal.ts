@@ -8,6 +8,7 @@ import { type Identity, open, type Opened, passwordIdentity } from '../../shared
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import { peeked } from '../../shared/streams/pulled.ts';
+import { withStop } from '../../shared/streams/timing.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { memory } from '../io/byte-stream.ts';
@@ -161,13 +162,12 @@ async function localSource(path: string, context: Context): Promise<ContainerSou
     await input.close();
   }
   const car = await openCar(path, context);
-  const stop = new AbortController();
+  const { signal, stop } = withStop(context.signal);
   const close = async (): Promise<void> => {
-    stop.abort(new SealpinError('interrupted'));
+    stop(new SealpinError('interrupted'));
     await car.close();
   };
   try {
-    const signal = AbortSignal.any([context.signal, stop.signal]);
     const { size, read } = await openFile(car.root, [car.source], optionsOf({ ...context, signal }));
     return { stream: read(), bytes: size, identity: car.identity, close };
   } catch (error) {

@@ -38,13 +38,6 @@ const { closeSync, constants, futimesSync, openSync, writeSync } = fs;
 const datasync = promisify(fs.fdatasync);
 const write = promisify(fs.write);
 
-export type Extracted = {
-  readonly files: number;
-  readonly bytes: number;
-  /** Warning about links that may lead out of the directory. */
-  readonly warning: string | undefined;
-};
-
 /** A directory that entries are written into; its time is set again when that has ended. */
 type Directory = { readonly name: string; readonly path: string; mtime: Date };
 
@@ -101,10 +94,11 @@ export class Extraction {
    * Writes all that is in an archive, and reads the stream to its end.
    * @param signal stops it
    * @param part only this folder of it
+   * @returns counts, and a warning about links that may lead out of the directory
    * @throws archive_invalid for what is not a tar archive, or would write outside of the directory;
    * file_unwritable, disk_full and the errors of the stream
    */
-  async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal, part?: readonly string[]): Promise<Extracted> {
+  async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal, part?: readonly string[]) {
     let files = 0;
     let bytes = 0;
     try {

@@ -8,16 +8,6 @@ import type { Environment } from '../context.ts';
 import { readFailure } from '../errno.ts';
 import { type FileIdentity, readFlags } from './input.ts';
 
-/** A CAR file that was read through once; its blocks are not verified. */
-export type CarFile = {
-  /** The CID of the one file in it. */
-  readonly root: string;
-  readonly identity: FileIdentity;
-  /** Its blocks, each read again when it is asked for. */
-  readonly source: BlockSource;
-  close(): Promise<void>;
-};
-
 /**
  * The empty identity CID in binary: what a writer of a CAR names that did not know the root when it
  * began.
@@ -25,11 +15,13 @@ export type CarFile = {
 const unknownRoot = '1,85,0,0';
 
 /**
- * Opens a CAR file of one file.
+ * Opens a CAR file of one file, and reads it through once; its blocks are not verified.
+ * @returns `root`: the CID of the one file in it; `source`: its blocks, each read again when it is
+ * asked for
  * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root;
  * content_mismatch when it is cut off
  */
-export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {
+export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>) {
   let handle: FileHandle;
   let stats;
   try {
@@ -45,7 +37,7 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
   try {
     const { root, blocks } = await indexOf(handle, path, signal);
     const { dev, ino, mtimeNs } = stats;
-    const identity = { dev, ino, mtimeNs };
+    const identity: FileIdentity = { dev, ino, mtimeNs };
     return { root, identity, source: sourceOf(path, handle, blocks), close: () => handle.close() };
   } catch (error) {
     await handle.close();

@@ -18,6 +18,7 @@ import type { OpenedAt } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
+import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type ServiceLimits, limitsOf, refuseLarge } from './limits.ts';
 import type { RequestOptions } from '../io/http.ts';
@@ -65,8 +66,7 @@ export async function storeCopy(
   o: CopySending,
 ): Promise<Copied> {
   const { routes, limits, context } = target;
-  const stop = new AbortController();
-  const signal = AbortSignal.any([context.signal, stop.signal]);
+  const { signal, stop } = withStop(context.signal);
   const options = optionsOf({ signal, timeouts: context.timeouts });
   try {
     const file = await openFile(cid, sources, options);
@@ -99,7 +99,7 @@ export async function storeCopy(
       });
     throw error;
   } finally {
-    stop.abort(new SealpinError('interrupted'));
+    stop(new SealpinError('interrupted'));
   }
 }
 
