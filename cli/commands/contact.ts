@@ -8,15 +8,8 @@ import { isNarrow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 
-/** A contact as `--json` shows it. */
-type Shown = {
-  readonly name: string;
-  readonly keys: { readonly recipient: string; readonly fingerprint: string }[];
-  /** Whose signatures are those of the contact. */
-  readonly signers?: { readonly signer: string; readonly fingerprint: string }[];
-};
-
-async function shownContact(name: string, recipients: readonly string[], signers: readonly string[]): Promise<Shown> {
+/** A contact as `--json` shows it. @param signers whose signatures are those of the contact */
+async function shownContact(name: string, recipients: readonly string[], signers: readonly string[]) {
   const keys = recipients.map(async (recipient) => ({ recipient, fingerprint: await fingerprint(recipient) }));
   const signing = signers.map(async (signer) => ({ signer, fingerprint: await fingerprint(signer) }));
   return { name, keys: await Promise.all(keys), ...(signing.length > 0 && { signers: await Promise.all(signing) }) };

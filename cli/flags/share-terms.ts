@@ -1,6 +1,6 @@
 /** The flags of a share: who may open it, how often and how long, and how its link is shown. */
 import type { Shared } from '../../client/sharing.ts';
-import type { ParcelSigner, Recipient } from '../../shared/crypto/index.ts';
+import type { ParcelSigner } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { toggle, valueFlag, type Args, type Values } from '../command.ts';
 import { newPasswordFlags } from './args.ts';
@@ -27,15 +27,7 @@ export const shareFlags = {
 type ShareFlagValues = Values<typeof shareFlags>;
 
 /** Terms that a share is created with. */
-export type ShareTerms = {
-  readonly recipients: readonly Recipient[];
-  readonly password: string | undefined;
-  readonly expiresAt: string | undefined;
-  readonly opens: number | undefined;
-  readonly note: string | undefined;
-  readonly from: string | undefined;
-  readonly signer: ParcelSigner | undefined;
-};
+export type ShareTerms = Readonly<Awaited<ReturnType<typeof readShareTerms>>>;
 
 /**
  * Reads the flags; asks for the password last.
@@ -48,7 +40,7 @@ export async function readShareTerms(
   stdinTaken: boolean,
   { profile }: Pick<Service, 'profile'>,
   context: Context,
-): Promise<ShareTerms> {
+) {
   const { note, from } = args;
   const wantsPassword = args.password || args.generate || args['password-file'] !== undefined;
   if (wantsPassword && args.to !== undefined)
@@ -73,10 +65,7 @@ export async function signerFor(
 }
 
 /** Reads how often and how long a share opens. @throws usage */
-export function readLife(
-  { opens: times, expires }: Pick<ShareFlagValues, 'opens' | 'expires'>,
-  nowMs: number,
-): Pick<ShareTerms, 'opens' | 'expiresAt'> {
+export function readLife({ opens: times, expires }: Pick<ShareFlagValues, 'opens' | 'expires'>, nowMs: number) {
   const opens = times === undefined ? undefined : Number(times);
   if (opens !== undefined && !(Number.isSafeInteger(opens) && opens > 0))
     throw new SealpinError('usage', '--opens must be 1 or more');

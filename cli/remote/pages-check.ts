@@ -62,12 +62,7 @@ export function askingAt(url: URL, { signal, timeouts }: Pick<Environment, 'sign
  */
 type PageDifference = { readonly path: string; readonly what: string; count: number; readonly browser: string };
 
-/** `isSteady`: each path was the same in all responses. */
-export type CheckedPages = {
-  readonly requests: number;
-  readonly differences: readonly PageDifference[];
-  readonly isSteady: boolean;
-};
+export type CheckedPages = Readonly<Awaited<ReturnType<typeof checkPages>>>;
 
 const webKit = 'AppleWebKit/537.36 (KHTML, like Gecko)';
 const safari = 'AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1';
@@ -100,13 +95,14 @@ const ways: readonly Way[] = [
  * Asks for every page of a manifest in every way, and in further rounds as other browsers do.
  * @param o.repeat number of rounds, each of which is one visitor
  * @param o.onRound called after each
+ * @returns what was found; `isSteady`: each path was the same in all responses
  * @throws service_answer when the service is overloaded or fails, and what `ask` throws
  */
 export async function checkPages(
   { pages }: PagesManifest,
   ask: AskPage,
   { repeat, onRound }: { readonly repeat: number; readonly onRound?: () => void },
-): Promise<CheckedPages> {
+) {
   const differences = new Map<string, PageDifference>();
   const seen = new Map<string, string>();
   const etags = new Map<string, string>();

@@ -5,17 +5,13 @@ import type { Api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sizeText } from '../terminal/size.ts';
 
-/**
- * In bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null:
- * any.
- */
-export type ServiceLimits = {
-  readonly requestBytes: number | null;
-  readonly uploadBytes: number;
-  readonly fileBytes: number | null;
-};
+export type ServiceLimits = Readonly<ReturnType<typeof limitsOf>>;
 
-export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): ServiceLimits {
+/**
+ * The limits in bytes: of a request, null: a body of any length; of a resumable upload, 0: there
+ * are none; of a file, null: any.
+ */
+export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health) {
   const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
   return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
 }

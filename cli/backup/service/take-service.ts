@@ -43,23 +43,6 @@ import {
   sizeOf,
 } from './service-folder.ts';
 
-/** Counts of a run. `databases` and `files` are what is in the backup now. */
-export type TakenService = {
-  readonly takenAt: string;
-  readonly pausedMs: number;
-  readonly databases: number;
-  readonly files: number;
-  /** Databases, and files with bytes, that were written. */
-  readonly written: { readonly databases: number; readonly files: number; readonly bytes: number };
-  readonly removed: number;
-  /** Files whose bytes are at another backend, and not in the backup. */
-  readonly foreign: number;
-  /** Files with bytes that the service itself has damaged or not at all, by their CIDs. */
-  readonly bad: readonly { readonly cid: string; readonly why: CopyFault }[];
-  /** Reports that the backup has the secrets of the service. */
-  readonly secrets: boolean;
-};
-
 /**
  * Recipients, or a password. One that was not given is asked for only where the backup does not
  * have these secrets.
@@ -86,7 +69,7 @@ export async function backUpService(
   sealedFor: SealedFor | undefined,
   onBytes: (bytes: number) => void,
   context: Context,
-): Promise<TakenService> {
+) {
   const { dataDir } = context;
   const secrets = await ifMissing(readFile(localPaths(dataDir).secrets, 'utf8'), undefined);
   if (secrets === undefined)
@@ -129,11 +112,17 @@ type Taking = {
   readonly signal: AbortSignal;
 };
 
+/**
+ * Fills the folder.
+ * @returns counts: `databases` and `files` of what is in the backup now; `foreign`: files whose
+ * bytes are at another backend, and not in it; `bad`: those with bytes that the service itself has
+ * damaged or not at all
+ */
 async function fill(
   run: Taking,
   { sealed, serviceId }: { readonly sealed: Manifest['secrets']; readonly serviceId: string },
   context: Context,
-): Promise<TakenService> {
+) {
   const { folder, snapshot } = run;
   const files: Part[] = [];
   let databases = 0;
