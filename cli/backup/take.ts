@@ -18,7 +18,7 @@ import { maxHeaderBytes } from '../../shared/crypto/header.ts';
 import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
-import { openSink, writeSmall } from '../io/output-file.ts';
+import { writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { writeCar } from '../fetch/fetch-blob.ts';
@@ -161,26 +161,16 @@ async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   const isSame = before !== undefined && before.changedAt === file.changedAt && before.expiresAt === file.expiresAt;
   if (hasBlob && isSame) return false;
   const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);
-  if (!hasBlob) await keepBlob(file.cid, bytes, run);
+  if (!hasBlob) {
+    const car = { force: true, label: `fetching ${file.cid}`, bytes };
+    await writeCar(file.cid, carPath(layout, file.cid), car, context);
+    run.fetchedBytes += bytes;
+  }
   const { fileId, cid, mode, createdAt, changedAt, expiresAt, details } = file;
   const entry: BackupEntry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt, details };
   // The record comes last: where it is, the blob is.
   await writeRecord(path, { ...entry, ...(await sealedOf(file, entry, run)) }, context);
   return true;
-}
-
-/** Writes a blob as a CAR, each block verified. */
-async function keepBlob(cid: string, bytes: number, run: Taking): Promise<void> {
-  const { layout, context } = run;
-  const sink = await openSink(carPath(layout, cid), { force: true, environment: context, fileOnly: true });
-  try {
-    await sink.room(bytes);
-    await writeCar(cid, sink, context.output.progress(`fetching ${cid}`, bytes), context);
-    await sink.commit();
-    run.fetchedBytes += bytes;
-  } finally {
-    await sink.abort();
-  }
 }
 
 async function sealedOf(

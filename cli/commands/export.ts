@@ -1,7 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { parseBlobId, withBlob, writeCar } from '../fetch/fetch-blob.ts';
+import { parseBlobId, writeCar } from '../fetch/fetch-blob.ts';
 import { defineCommand, positional } from '../command.ts';
-import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/size.ts';
 import { forceArg } from '../flags/args.ts';
 
@@ -29,15 +28,8 @@ export const command = defineCommand({
         hint: 'name a new file, such as letter.car',
       });
     const cid = parseBlobId(args.blob_id);
-    const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
-    try {
-      await sink.room(await withBlob(cid, context, async ({ size }) => size));
-      const bytes = await writeCar(cid, sink, context.output.progress('fetching'), context);
-      const path = await sink.commit();
-      context.output.note(`wrote ${args.file} (${sizeText(bytes)})`);
-      await context.output.result({ blobId: cid, file: path, size: bytes }, []);
-    } finally {
-      await sink.abort();
-    }
+    const { path, bytes } = await writeCar(cid, args.file, { force: args.force, label: 'fetching' }, context);
+    context.output.note(`wrote ${args.file} (${sizeText(bytes)})`);
+    await context.output.result({ blobId: cid, file: path, size: bytes }, []);
   },
 });

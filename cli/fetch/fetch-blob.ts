@@ -21,9 +21,8 @@ import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { headerOf, sendRequest } from '../io/http.ts';
-import { type Sink, writeAll } from '../io/output-file.ts';
+import { openSink, writeAll } from '../io/output-file.ts';
 import { visible } from '../terminal/output.ts';
-import type { Progress } from '../terminal/progress.ts';
 import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
@@ -132,16 +131,28 @@ export async function withBlob<T>(cid: string, context: Context, use: (blob: Ipf
 }
 
 /**
- * Writes a blob as a CAR file, its blocks in the order of the file. Fails as `openBlob` with
- * `readFailure`, and as the sink.
- * @returns how many bytes it has
+ * Writes a blob as a CAR file, complete or not at all, its blocks in the order of the file. Fails
+ * as `openBlob` with `readFailure`, and as a sink.
+ * @param o.bytes of the blob, for the progress; undefined: not known yet
+ * @returns its path, and how many bytes it has
  */
-export async function writeCar(cid: string, sink: Sink, progress: Progress, context: Context): Promise<number> {
+export async function writeCar(
+  cid: string,
+  path: string,
+  o: { readonly force: boolean; readonly label: string; readonly bytes?: number },
+  context: Context,
+) {
+  const sink = await openSink(path, { force: o.force, environment: context, fileOnly: true });
   try {
+    await sink.room(o.bytes ?? (await withBlob(cid, context, async ({ size }) => size)));
     const car = carOf(cid, await sourcesOf(context), optionsOf(context));
-    return await writeAll(car, sink, { progress, signal: context.signal, onWritten: () => undefined });
+    const progress = context.output.progress(o.label, o.bytes);
+    const bytes = await writeAll(car, sink, { progress, signal: context.signal, onWritten: () => undefined });
+    return { path: await sink.commit(), bytes };
   } catch (error) {
     throw readFailure(error);
+  } finally {
+    await sink.abort();
   }
 }
 
