@@ -74,30 +74,23 @@ async function build(): Promise<WorkerCode> {
 export function sourceKey(root: string): string {
   const hash = createHash('sha256').update(packageJson.version);
   const add = (path: string): void => {
-    const bytes = readSource(join(root, path));
+    const at = join(root, path);
+    const bytes = ifOfKind(() => readFileSync(at));
     if (bytes !== undefined) hash.update(`\n${path} ${bytes.length}\n`).update(bytes);
-    else for (const name of namesIn(join(root, path))) if (name !== 'test') add(`${path}/${name}`);
+    // In an order that is the same everywhere.
+    else
+      for (const name of ifOfKind(() => readdirSync(at).toSorted()) ?? []) if (name !== 'test') add(`${path}/${name}`);
   };
   for (const path of sources) add(path);
   return hash.digest('hex');
 }
 
-/** The content of a file; undefined: it is a folder, or is not there. */
-function readSource(path: string): Uint8Array | undefined {
+/** What is read of a path; undefined: it is of the other kind, or not there. */
+function ifOfKind<T>(read: () => T): T | undefined {
   try {
-    return readFileSync(path);
+    return read();
   } catch (error) {
     if (['EISDIR', 'ENOENT'].includes(errnoOf(error) ?? '')) return undefined;
-    throw error;
-  }
-}
-
-/** Lists a folder in an order that is the same everywhere; empty where it is missing. */
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).toSorted();
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return [];
     throw error;
   }
 }
