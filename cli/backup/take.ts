@@ -1,7 +1,7 @@
 /**
  * Taking a backup: what the account has and the folder has not is fetched, verified and written.
  */
-import { stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { accountOf, privateKeyOf } from '../../client/account-key.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
 import type { AccountDetails, StoredFile } from '../../shared/api.ts';
@@ -157,7 +157,7 @@ async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   const { layout, context } = run;
   const path = entryPath(layout, file.fileId);
   const before = await readEntry(layout, file.fileId, context);
-  const hasBlob = (await stat(carPath(layout, file.cid)).catch(() => undefined)) !== undefined;
+  const hasBlob = existsSync(carPath(layout, file.cid));
   const isSame = before !== undefined && before.changedAt === file.changedAt && before.expiresAt === file.expiresAt;
   if (hasBlob && isSame) return false;
   const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);

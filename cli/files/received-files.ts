@@ -119,7 +119,7 @@ export async function receiveInto(
 ): Promise<WrittenFile[]> {
   const { output, signal } = context;
   const planned = await placesFor(files, directory, o, context);
-  const outcomes: (Received | { readonly failure: unknown })[] = [];
+  const outcomes: ({ readonly file: WrittenFile; readonly wrote: string } | { readonly failure: unknown })[] = [];
   let told = 0;
   // In their order, whichever ends first.
   const tell = (): void => {
@@ -139,7 +139,8 @@ export async function receiveInto(
   const transfer = async ({ file, placing }: Planned, index: number, own: Context): Promise<void> => {
     try {
       const { size, wrote } = await receiveFile(file, placing, o.service, own);
-      outcomes[index] = { path: resolve(context.cwd, placing.outputFile), name: file.name, size, wrote };
+      const path = resolve(context.cwd, placing.outputFile);
+      outcomes[index] = { file: { path, name: file.name, size }, wrote };
     } catch (failure) {
       if (signal.aborted) throw failure;
       outcomes[index] = { failure };
@@ -150,11 +151,8 @@ export async function receiveInto(
   await sideBySide(planned, { bytesOf, label: 'fetching and decrypting', transfer }, context);
   const failed = outcomes.find((outcome) => 'failure' in outcome);
   if (failed !== undefined) throw failed.failure;
-  return outcomes.flatMap((outcome) => ('failure' in outcome ? [] : [pathOf(outcome)]));
+  return outcomes.flatMap((outcome) => ('failure' in outcome ? [] : [outcome.file]));
 }
-
-type Received = WrittenFile & { readonly wrote: string };
-const pathOf = ({ path, name, size }: Received): WrittenFile => ({ path, name, size });
 
 /** A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive. */
 type Planned = {

@@ -2,7 +2,7 @@
  * Names of files at a service, sealed to the public key of this data directory: another computer
  * with the private key lists them, too.
  */
-import { stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import type { StoredFile } from '../../shared/api.ts';
 import { parseIdentities, sniff, type Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -40,7 +40,7 @@ export async function keepStored(
   const modified = time?.toISOString();
   await keepInHistory({ ...file, name, modified, service: service.url.href }, context);
   const { publicKey } = pathsIn(context.dataDir);
-  if (name === undefined || unnamed || !(await isThere(publicKey))) return;
+  if (name === undefined || unnamed || !existsSync(publicKey)) return;
   try {
     const recipients = await readRecipients([publicKey], context);
     const details = await sealFileDetails({ cid: file.cid, name, modified }, { recipients, provider: nodeProvider });
@@ -85,7 +85,7 @@ export async function openDetails(
 async function ownIdentities(what: string, context: Context): Promise<Identity[] | undefined> {
   const { privateKey } = pathsIn(context.dataDir);
   const { output, env } = context;
-  if (!(await isThere(privateKey))) {
+  if (!existsSync(privateKey)) {
     output.note(`${what} of files cannot be shown: the private key that opens them is not in ${context.dataDir}`);
     return undefined;
   }
@@ -100,8 +100,4 @@ async function ownIdentities(what: string, context: Context): Promise<Identity[]
   }
   output.note(`${what} of files cannot be shown: SEALPIN_PASSWORD must have the password of your private key`);
   return undefined;
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined)) !== undefined;
 }

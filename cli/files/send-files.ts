@@ -222,7 +222,7 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
     for (const input of inputs) await input.lookThrough?.();
     if (inputs.some(({ lookThrough }) => lookThrough !== undefined))
       context.output.note('a folder arrives as a tar archive: sealpin receive --extract makes the folder again');
-    if (inbox !== undefined) await admit(key, { payloads: await unsentOf(files, context), parcel: draft }, inbox);
+    if (inbox !== undefined) await admit(key, { payloads: unsentOf(files, context), parcel: draft }, inbox);
     const byIndex: StoredPayload[] = [];
     // What takes several requests keeps the connection busy by itself.
     const bytesOf = ({ input: { bytes } }: FileToSend): number | undefined =>
@@ -249,12 +249,9 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
 /**
  * The sizes of the payloads of which nothing is stored yet: what an earlier run began has its room.
  */
-async function unsentOf(files: readonly FileToSend[], { dataDir }: Context): Promise<(number | undefined)[]> {
-  const sizes: (number | undefined)[] = [];
-  for (const { id, input } of files)
-    if (!(await hasSpool(dataDir, id)))
-      sizes.push(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes));
-  return sizes;
+function unsentOf(files: readonly FileToSend[], { dataDir }: Context): (number | undefined)[] {
+  const unsent = files.filter(({ id }) => !hasSpool(dataDir, id));
+  return unsent.map(({ input: { bytes } }) => (bytes === undefined ? undefined : detachedPayloadBytes(bytes)));
 }
 
 const sendingLabel = 'encrypting and sending';
@@ -311,8 +308,7 @@ async function afterFailure(
   const isWorthIt = isWorthRetrying(failure, context);
   // After an interruption, too. What cannot be removed stays, and nobody can open it.
   const routes = api(service, { ...context, signal: AbortSignal.timeout(abandonMs) });
-  const kept = new Set<string>();
-  for (const { id } of files) if (await hasSpool(context.dataDir, id)) kept.add(id);
+  const kept = new Set(files.map(({ id }) => id).filter((id) => hasSpool(context.dataDir, id)));
   let left = 0;
   for (const { id, fileId } of stored) {
     if (isWorthIt && kept.has(id)) continue;

@@ -5,7 +5,7 @@
  * complete, and is never continued.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -66,9 +66,8 @@ export function spoolId(parts: readonly string[]): string {
 }
 
 /** Checks whether a killed or failed command left something under this name. */
-export async function hasSpool(dataDir: string, id: string): Promise<boolean> {
-  const found = await stat(join(pathsIn(dataDir).uploads, id, 'state.json')).catch(() => undefined);
-  return found !== undefined;
+export function hasSpool(dataDir: string, id: string): boolean {
+  return existsSync(stateIn(join(pathsIn(dataDir).uploads, id)));
 }
 
 /** The names of all spools of a data directory. */

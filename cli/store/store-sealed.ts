@@ -72,7 +72,7 @@ export async function storeSealed(input: Input, o: Sealing): Promise<StoredConta
   const path = resolve(context.cwd, o.path);
   const source = markOf(path, input);
   const uploading: Omit<Uploading, 'encrypt'> = { ...o, name: input.name, source };
-  if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, o.id)))
+  if (limits.uploadBytes > 0 && hasSpool(context.dataDir, o.id))
     return upload({ ...uploading, encrypt: () => o.encrypt(input) });
   let container = await o.encrypt(input);
   refuseLarge(container.bytes, limits.fileBytes);

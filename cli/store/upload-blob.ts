@@ -81,7 +81,7 @@ export async function upload(
  * `openSpool`.
  */
 export async function forgetUpload(id: string, context: Context): Promise<void> {
-  if (!(await hasSpool(context.dataDir, id))) return;
+  if (!hasSpool(context.dataDir, id)) return;
   const spool = await openSpool(id, context);
   try {
     await spool.empty();

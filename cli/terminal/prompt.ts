@@ -5,18 +5,12 @@ import { SealpinError } from '../../shared/errors.ts';
 import { write } from './output.ts';
 
 /** An open terminal that questions can be asked at. */
-export interface Terminal {
-  /** Asks a question and reads one line that is not shown. */
-  ask(question: string, signal: AbortSignal): Promise<string>;
-  /** The same with a line that is shown. */
-  askShown(question: string, signal: AbortSignal): Promise<string>;
-  close(): void;
-}
+export type Terminal = NonNullable<ReturnType<typeof openTerminal>>;
 
 /**
  * The controlling terminal of this process; undefined when there is none (cron, CI, a container).
  */
-function openTerminal(): Terminal | undefined {
+function openTerminal() {
   let descriptor;
   try {
     descriptor = openSync('/dev/tty', 'r+');
@@ -27,11 +21,11 @@ function openTerminal(): Terminal | undefined {
   const input = new ReadStream(descriptor);
   const output = new WriteStream(descriptor);
   return {
-    ask: (question, signal) => askLine({ input, output, question, signal, isShown: false }),
-    askShown: (question, signal) => askLine({ input, output, question, signal, isShown: true }),
-    close() {
-      input.destroy();
-    },
+    /** Asks a question and reads one line that is not shown. */
+    ask: (question: string, signal: AbortSignal) => askLine({ input, output, question, signal, isShown: false }),
+    /** The same with a line that is shown. */
+    askShown: (question: string, signal: AbortSignal) => askLine({ input, output, question, signal, isShown: true }),
+    close: () => input.destroy(),
   };
 }
 
