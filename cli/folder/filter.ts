@@ -14,15 +14,19 @@ export type FilterValues = {
   readonly exclude: readonly string[] | undefined;
 };
 
-/** Reads both flags; undefined where neither is given. @throws usage */
-export function readFilter({ include, exclude }: FilterValues): Filter | undefined {
-  if (include === undefined && exclude === undefined) return undefined;
-  return { include: (include ?? []).map(parsePattern), exclude: (exclude ?? []).map(parsePattern) };
+/** Reads both flags. @throws usage */
+export function readFilter({ include = [], exclude = [] }: FilterValues): Filter {
+  return { include: include.map(parsePattern), exclude: exclude.map(parsePattern) };
+}
+
+/** Tells whether a filter has a pattern. */
+export function hasPatterns({ include, exclude }: Filter): boolean {
+  return include.length + exclude.length > 0;
 }
 
 /** Refuses patterns that no folder is there for. @throws usage */
 export function refuseIdleFilter(values: FilterValues, inputs: readonly Pick<Input, 'lookThrough'>[]): void {
-  if (readFilter(values) === undefined || inputs.some(({ lookThrough }) => lookThrough !== undefined)) return;
+  if (!hasPatterns(readFilter(values)) || inputs.some(({ lookThrough }) => lookThrough !== undefined)) return;
   throw new SealpinError('usage', '--include and --exclude are for folders, and none is named', {
     hint: 'leave them out',
   });

@@ -9,7 +9,7 @@ import { readFailure } from '../errno.ts';
 import { type Input, readFlags } from '../io/input.ts';
 import { leavingWarning } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
-import { type Filter, isIncluded, isLeftOut } from './filter.ts';
+import { type Filter, hasPatterns, isIncluded, isLeftOut } from './filter.ts';
 import { countText } from '../terminal/size.ts';
 import { blockBytes, padded, tarHeader } from './tar-header.ts';
 
@@ -23,7 +23,7 @@ const permissions = 0o777;
 const read = promisify(fs.read);
 
 /** A folder without links in its path, and as the user named it. */
-type Folder = { readonly root: string; readonly shown: string; readonly filter: Filter | undefined };
+type Folder = { readonly root: string; readonly shown: string; readonly filter: Filter };
 
 /**
  * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without
@@ -33,7 +33,7 @@ type Folder = { readonly root: string; readonly shown: string; readonly filter: 
  * `lookThrough` fail with the codes of `entriesOf`.
  * @throws file_not_found, file_unreadable
  */
-export async function openFolder(path: string, context: Context, filter?: Filter): Promise<Input> {
+export async function openFolder(path: string, context: Context, filter: Filter): Promise<Input> {
   const root = await promisify(fs.realpath)(resolve(context.cwd, path)).catch((error: unknown) => {
     throw readFailure(path, error);
   });
@@ -77,7 +77,7 @@ async function lookThrough(folder: Folder, { output, signal }: Context): Promise
     leavingLinks += 1;
   }
   progress.done();
-  if (files === 0 && filter !== undefined)
+  if (files === 0 && hasPatterns(filter))
     throw new SealpinError('usage', `nothing in ${shown} is left by --include and --exclude`, {
       hint: 'a pattern is relative to the folder',
     });
@@ -91,17 +91,8 @@ function filesText(count: number): string {
   return countText(Math.round(count), 'file');
 }
 
-/** The entries that are wanted. */
-function wantedEntries({ root, shown, filter }: Folder): AsyncIterable<FolderEntry> {
-  return filter === undefined ? entriesOf(root, shown) : filteredEntries(root, shown, filter);
-}
-
 /** The entries that a filter leaves; a directory above them comes right before the first one. */
-async function* filteredEntries(
-  root: string,
-  shown: string,
-  filter: Filter,
-): AsyncGenerator<FolderEntry, void, undefined> {
+async function* wantedEntries({ root, shown, filter }: Folder): AsyncGenerator<FolderEntry, void, undefined> {
   let held: FolderEntry[] = [];
   for await (const entry of entriesOf(root, shown, (path, isDirectory) => isLeftOut(filter, path, isDirectory))) {
     const { path, type } = entry;

@@ -14,6 +14,8 @@ import { sharedLocalService } from '../local.ts';
 import { Collector, contextIn, run, temporaryDirectory } from '../environment.ts';
 import { account, health, hostile, someApiKey } from '../hostile.ts';
 
+const all = { include: [], exclude: [] };
+
 const long = 'é'.repeat(120);
 
 /** A directory with the folder `in`, which has one of everything. */
@@ -48,7 +50,7 @@ async function contents(folder: string): Promise<Record<string, unknown>> {
 }
 
 async function archiveOf(directory: string, folder = 'in'): Promise<Buffer> {
-  const input = await openFolder(folder, contextIn(directory));
+  const input = await openFolder(folder, contextIn(directory), all);
   try {
     return Buffer.from(await new Response(input.stream).arrayBuffer());
   } finally {
@@ -241,7 +243,7 @@ describe('a folder', () => {
     await writeFile(join(folder, 'a'), Buffer.alloc(20 * 2 ** 20));
     await writeFile(join(folder, 'z'), Buffer.alloc(20 * 2 ** 20));
     await writeFile(join(folder, 'zz'), 'x');
-    const input = await openFolder('in', contextIn(directory));
+    const input = await openFolder('in', contextIn(directory), all);
     const reader = input.stream.getReader();
     // Until the first file is being read.
     for (let bytes = 0; bytes < 2 ** 20;) bytes += (await reader.read()).value?.length ?? Number.NaN;
