@@ -21,7 +21,8 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { parseSize, sizeText } from '../terminal/size.ts';
 import { atLeastOne, keyFlag, receiveExtractArg } from '../flags/args.ts';
-import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
+import { parseExpiry } from '../flags/expiry.ts';
+import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { type ParcelWords } from '../files/send-files.ts';
 
 /** The key pair of the account, which opens deliveries to inboxes of earlier versions. */
@@ -52,7 +53,7 @@ export const inboxCreate = defineCommand({
   examples: [{ command: 'sealpin inbox create tax-office --max-bytes 100MB', does: 'A link for up to 100 MB' }],
   async run({ args, context }) {
     const { signal } = context;
-    const expiresAt = linkEnd(args, context);
+    const expiresAt = parseExpiry(args.expires, context.now());
     const limits = {
       ...(args['max-files'] === undefined ? {} : { files: atLeastOne(Number(args['max-files']), '--max-files') }),
       ...(args['max-bytes'] === undefined

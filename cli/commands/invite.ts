@@ -4,7 +4,8 @@ import type { ApiKeyRecord } from '../../shared/api.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { parseLimits } from '../flags/limits-flag.ts';
-import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
+import { parseExpiry } from '../flags/expiry.ts';
+import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { authorizedService } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -35,7 +36,7 @@ export const inviteCreate = defineCommand({
   ],
   async run({ args, context }) {
     const { signal } = context;
-    const expiresAt = linkEnd(args, context);
+    const expiresAt = parseExpiry(args.expires, context.now());
     const limits = args.limits === undefined ? undefined : parseLimits(args.limits);
     const service = await authorizedService(context);
     const created = await invitations(sdkHttp(service, context)).create({

@@ -67,9 +67,9 @@ export const keyCreate = defineCommand({
     },
   ],
   async run({ args, context }) {
-    const expiry = args.expires === undefined ? {} : { expiresAt: parseExpiry(args.expires, context.now()) };
-    const limits = args.limits === undefined ? {} : { limits: parseLimits(args.limits) };
-    const wanted = { label: args.label, scopes: parseScopes(args.scopes ?? defaultScopes), ...expiry, ...limits };
+    const expiresAt = parseExpiry(args.expires, context.now());
+    const limits = args.limits === undefined ? undefined : parseLimits(args.limits);
+    const wanted = { label: args.label, scopes: parseScopes(args.scopes ?? defaultScopes), expiresAt, limits };
     const service = await authorizedService(context);
     const { key, apiKey } = await api(service, context).createKey(wanted);
     const can = key.scopes.join(', ');

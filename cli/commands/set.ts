@@ -33,10 +33,7 @@ export const command = defineCommand({
     if (args.name === undefined && args.expires === undefined)
       throw new SealpinError('usage', 'set needs --name or --expires', { hint: 'see: sealpin set --help' });
     const name = args.name === undefined ? undefined : parseName(args.name, '--name');
-    const expiresAt =
-      args.expires === undefined || args.expires === 'never'
-        ? args.expires && null
-        : parseExpiry(args.expires, context.now());
+    const expiresAt = args.expires === 'never' ? null : parseExpiry(args.expires, context.now());
     const cid = isFileId(args.id) ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
     const service = await authorizedService(context);
     const { key } = await introduction(api(service, context));

@@ -6,10 +6,11 @@ const unitMs = { h: hourMs, d: dayMs } as const;
 
 /**
  * Parses when something expires: `12h`, `30d`, or a date.
- * @returns the time in RFC 3339
+ * @returns the time in RFC 3339; undefined where it is not given
  * @throws usage
  */
-export function parseExpiry(text: string, nowMs: number): string {
+export function parseExpiry(text: string | undefined, nowMs: number): string | undefined {
+  if (text === undefined) return undefined;
   const [, count, unit] = /^([1-9]\d{0,4})([hd])$/.exec(text) ?? [];
   const time =
     unit === 'h' || unit === 'd'

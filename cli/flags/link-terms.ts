@@ -4,18 +4,12 @@ import type { ApiKeyRecord } from '../../shared/api.ts';
 import type { Context } from '../context.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sizeText } from '../terminal/size.ts';
-import { parseExpiry } from './expiry.ts';
 import { valueFlag } from '../command.ts';
 
 /** Flag for the end of such a key. */
 export const linkEndFlag = {
   expires: valueFlag('when', `Until when it works: 12h, 30d or a date (${keyDefaults.days}d)`),
 } as const;
-
-/** The time of `--expires`; undefined where it is not given. @throws usage */
-export function linkEnd({ expires }: { expires: string | undefined }, { now }: Context): string | undefined {
-  return expires === undefined ? undefined : parseExpiry(expires, now());
-}
 
 /** The terms of a key in words, such as "until 2026-11-23, for 20 files, 477 MiB". */
 export function termsText({ expiresAt, limits: { files, bytes, fileBytes } = {} }: ApiKeyRecord): string {

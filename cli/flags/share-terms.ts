@@ -69,7 +69,7 @@ export function readLife({ opens: times, expires }: Pick<ShareFlagValues, 'opens
   const opens = times === undefined ? undefined : Number(times);
   if (opens !== undefined && !(Number.isSafeInteger(opens) && opens > 0))
     throw new SealpinError('usage', '--opens must be 1 or more');
-  return { opens, expiresAt: expires === undefined ? undefined : parseExpiry(expires, nowMs) };
+  return { opens, expiresAt: parseExpiry(expires, nowMs) };
 }
 
 /**
