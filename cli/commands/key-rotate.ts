@@ -46,11 +46,8 @@ export const command = defineCommand({
       withoutGivenPassword(context),
     );
     output.note('private.key holds the old key, too: what was encrypted to it still opens');
-    output.note(`to move a stored file to the new key: sealpin reseal <blob_id> --to ${shortRecipient(recipient)}`);
+    // Post-quantum recipients are too long for a line.
+    const who = recipient.length <= 80 ? recipient : 'public.key';
+    output.note(`to move a stored file to the new key: sealpin reseal <blob_id> --to ${who}`);
   },
 });
-
-/** Post-quantum recipients are too long for a line. */
-function shortRecipient(recipient: string): string {
-  return recipient.length <= 80 ? recipient : 'public.key';
-}

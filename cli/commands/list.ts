@@ -33,7 +33,9 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
-    const mode = modeOf(args.mode);
+    const { mode } = args;
+    if (mode !== undefined && mode !== 'encrypted' && mode !== 'plain')
+      throw new SealpinError('usage', '--mode must be encrypted or plain');
     const { stdout } = context;
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
@@ -53,12 +55,6 @@ export const command = defineCommand({
       context.output.note(`there are more: --limit ${limit * 10}`);
   },
 });
-
-/** @throws usage */
-function modeOf(text: string | undefined): StoredRow['mode'] | undefined {
-  if (text === undefined || text === 'encrypted' || text === 'plain') return text;
-  throw new SealpinError('usage', '--mode must be encrypted or plain');
-}
 
 function isWanted(row: StoredRow, name: string | undefined, mode: StoredRow['mode'] | undefined): boolean {
   const isNamed = name === undefined || (row.name ?? '').toLowerCase().includes(name.toLowerCase());

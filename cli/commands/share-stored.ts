@@ -29,8 +29,8 @@ export const command = defineCommand({
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
     const terms = await readShareTerms(args, false, service, withoutGivenPassword(context));
     const { note, from } = terms;
-    const words = { note, from };
-    const shared = await makeShare({ parcel: { files: [file], ...words }, files: fileIds }, terms, service, context);
+    const about = { parcel: { files: [file], note, from }, files: fileIds };
+    const shared = await makeShare(about, terms, service, context);
     await showShare(shared, { what: `shared ${file.name}`, terms, service, qr: args.qr }, context);
   },
 });

@@ -199,17 +199,14 @@ export function sourcesAt(gateways: readonly URL[], context: Context): BlockSour
   return gateways.map((root) => sourceAt(root, `gateway ${root.host}`, context));
 }
 
-function sourceAt(root: URL, id: string, context: Context): BlockSource {
-  return gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
-}
-
-/** The HTTP client as the gateway client takes it. Errors name the gateway already: it is `it`. */
-function fetchWith({ timeouts }: Context): GatewayFetch {
-  return async (url, { headers, signal }) => {
+function sourceAt(root: URL, id: string, { timeouts }: Context): BlockSource {
+  const fetch: GatewayFetch = async (url, { headers, signal }) => {
+    // Errors name the gateway already: it is `it`.
     const response = await sendRequest(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
     const { status, body } = response;
     return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
   };
+  return gateway({ url: root.href, id, fetch, readProblem: problemIn });
 }
 
 /** Far more than a problem has. */

@@ -27,7 +27,7 @@ import { parseName } from '../io/safe-name.ts';
 import { type Input, modifiedOf, openInput } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { sizeText } from '../terminal/size.ts';
-import { type Api, api, authorizedService, introduction } from '../remote/client.ts';
+import { api, authorizedService, introduction } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
@@ -229,8 +229,12 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
     const { cid, fileId, size: bytes } = file;
     const modified = modifiedOf(input);
     await keepStored({ cid, fileId, bytes, name: name || undefined, modified }, service, context, args);
-    const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
-    if (pins !== undefined) output.note(await describeReach(pins, context));
+    if (service.local && !output.json) {
+      // The file is stored, even if this question fails, or the API key may not ask it.
+      const asked = file.pins ? undefined : await routes.list({ cid, limit: 1 }).catch(() => undefined);
+      const pins = file.pins ?? asked?.files[0]?.pins;
+      if (pins !== undefined) output.note(await describeReach(pins, context));
+    }
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
       file.cid,
     ]);
@@ -279,18 +283,11 @@ function noteNextStep({ identity }: Secret, { local, url }: Service, context: Co
   if (!local) output.note(`to open it: sealpin decrypt <blob_id> <file> --service ${url.href}`);
 }
 
-type Pins = StoredFile['pins'];
-async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
-  // The file is stored, even if this question fails, or the API key may not ask it.
-  const found = await routes.list({ cid, limit: 1 }).catch(() => undefined);
-  return found?.files[0]?.pins;
-}
-
 /**
  * Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its
  * peers.
  */
-async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
+async function describeReach(pins: StoredFile['pins'], { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
   const [{ control }, { localPaths }] = await Promise.all([import('../local/control.ts'), import('../local/state.ts')]);

@@ -73,7 +73,8 @@ export async function sendFiles(
       scopes: ['write', 'share'],
       async prepare() {
         const agreed = await terms(service);
-        return { words: wordsOf(agreed), terms: agreed, signer: agreed.signer };
+        const { note, from, signer } = agreed;
+        return { words: { note, from }, terms: agreed, signer };
       },
       async pass(parcel, files, { terms: agreed }) {
         const about = { parcel, files: files.map(({ fileId }) => fileId) };
@@ -116,7 +117,7 @@ export async function handOverFiles(
         // The profile in use is for one service; another one learns nothing of it.
         const own = await findService(context);
         const profile = own.url?.origin === url.origin ? own.profile : undefined;
-        return { words: wordsOf(o), signer: await signerFor(o.sign, profile, context) };
+        return { words: { note: o.note, from: o.from }, signer: await signerFor(o.sign, profile, context) };
       },
       async pass(parcel, files, { isProvisional: areNamed, signer }) {
         const names = areNamed ? files.map(({ fileId }) => fileId) : undefined;
@@ -165,10 +166,6 @@ function patient({ output, signal }: Context) {
 }
 
 export type ParcelWords = Pick<Parcel, 'note' | 'from'>;
-
-function wordsOf({ note, from }: Words): ParcelWords {
-  return { note, from };
-}
 
 type Passing<P, T> = {
   readonly service: Service;

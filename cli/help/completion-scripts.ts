@@ -6,16 +6,9 @@ export const shells = ['bash', 'zsh', 'fish'] as const;
 /** One of them. */
 export type Shell = (typeof shells)[number];
 
-/** `takes`: its value, if it has one; `completes`: what that is, a file when undefined. */
-type Flag = {
-  readonly name: string;
-  readonly description: string;
-  readonly takes: string | undefined;
-  readonly completes: Completes | undefined;
-};
-
-function flagsOf(command: Command): Flag[] {
-  const flags = Object.entries(command.args).flatMap(([name, arg]): Flag[] => {
+/** `takes`: value of a flag, if it has one; `completes`: what that is, a file when undefined. */
+function flagsOf(command: Command) {
+  const flags = Object.entries(command.args).flatMap(([name, arg]) => {
     if (arg.type === 'positional') return [];
     const [takes, completes] = arg.type === 'string' ? [arg.valueHint, arg.completes] : [undefined, undefined];
     return [{ name: `--${name}`, description: arg.description, takes, completes }];

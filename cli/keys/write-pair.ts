@@ -29,18 +29,13 @@ type PairArgs = Parameters<typeof newPassword>[0] & {
 };
 
 /** A pair: its 32 secret bytes, and the texts of its files. */
-export type Pair = {
-  readonly secret: Uint8Array;
-  readonly privateText: string;
-  readonly publicText: string;
-  readonly recipient: string;
-};
+export type Pair = Readonly<Awaited<ReturnType<typeof makePair>>>;
 
 /**
  * A new pair, or that of 32 secret bytes.
  * @throws random_failed; key_invalid for bytes that are no P-256 key
  */
-export async function makePair(isPostQuantum: boolean, secret?: Uint8Array): Promise<Pair> {
+export async function makePair(isPostQuantum: boolean, secret?: Uint8Array) {
   const { nodeProvider } = await import('./node-provider.ts');
   if (isPostQuantum) {
     const pair =
