@@ -195,7 +195,8 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
     const name = flag.slice(2);
     const arg = flag.startsWith('--') && Object.hasOwn(args, name) ? args[name] : undefined;
     if (arg === undefined || arg.type === 'positional') {
-      const near = suggestion(flag.replace(/^--?/, ''), flagsOf(args), '--');
+      const known = flagsOf(args).map((each) => each.name);
+      const near = suggestion(flag.replace(/^--?/, ''), known, '--');
       throw usageError(
         `${command} has no flag ${flag}`,
         near ?? `see: sealpin ${command} --help; an argument that begins with - goes after --`,
@@ -255,12 +256,14 @@ function emptyValue(label: string, arg: Arg | undefined, usageError: WordCheck['
   );
 }
 
-function positionalsOf(args: Args): { readonly name: string; readonly required: boolean; readonly arg: Arg }[] {
+/** The positionals of a command, in their order. */
+export function positionalsOf(args: Args) {
   return Object.entries(args).flatMap(([name, arg]) =>
     arg.type === 'positional' ? [{ name, required: arg.required !== false, arg }] : [],
   );
 }
 
-function flagsOf(args: Args): string[] {
-  return Object.entries(args).flatMap(([name, { type }]) => (type === 'positional' ? [] : [name]));
+/** The flags of a command. */
+export function flagsOf(args: Args) {
+  return Object.entries(args).flatMap(([name, arg]) => (arg.type === 'positional' ? [] : [{ name, arg }]));
 }

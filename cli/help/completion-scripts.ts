@@ -1,5 +1,5 @@
 /** Completion scripts for shells, generated from the commands. */
-import type { Command, Completes } from '../command.ts';
+import { type Command, type Completes, flagsOf, positionalsOf } from '../command.ts';
 
 /** The shells that completions exist for. */
 export const shells = ['bash', 'zsh', 'fish'] as const;
@@ -7,18 +7,17 @@ export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
 /** `takes`: value of a flag, if it has one; `completes`: what that is, a file when undefined. */
-function flagsOf(command: Command) {
-  const flags = Object.entries(command.args).flatMap(([name, arg]) => {
-    if (arg.type === 'positional') return [];
+function describedFlags({ args }: Command) {
+  const flags = flagsOf(args).map(({ name, arg }) => {
     const [takes, completes] = arg.type === 'string' ? [arg.valueHint, arg.completes] : [undefined, undefined];
-    return [{ name: `--${name}`, description: arg.description, takes, completes }];
+    return { name: `--${name}`, description: arg.description, takes, completes };
   });
   return [...flags, { name: '--help', description: 'Explain the command', takes: undefined, completes: undefined }];
 }
 
 /** Lists the completions of a command's positionals, in their order; a file when undefined. */
-function positionalsOf(command: Command): (Completes | undefined)[] {
-  return Object.values(command.args).flatMap((arg) => (arg.type === 'positional' ? [arg.completes] : []));
+function kindsOf({ args }: Command): (Completes | undefined)[] {
+  return positionalsOf(args).map(({ arg }) => arg.completes);
 }
 
 /** Commands by their first word, such as `key create` by `key`. */
@@ -48,10 +47,10 @@ const bash = (commands: readonly Command[]): string => {
     .filter(([, members]) => isGroup(members))
     .map(([first, members]) => `    ${first}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
   const cases = commands.map((command) => {
-    const flags = flagsOf(command);
+    const flags = describedFlags(command);
     const names = flags.map(({ name }) => name).join(' ');
     const taking = flags.filter(({ takes }) => takes !== undefined).map(({ name }) => name);
-    const kinds = positionalsOf(command).map((kind) => kind ?? 'file');
+    const kinds = kindsOf(command).map((kind) => kind ?? 'file');
     const last = command.rest === undefined ? 'file' : (kinds.at(-1) ?? 'file');
     const values = flags.flatMap(({ name, completes }) =>
       completes === undefined ? [] : [`${name}) kind=${completes} ;;`],
@@ -122,10 +121,10 @@ const zsh = (commands: readonly Command[]): string => {
     );
   const action = (kind: Completes | undefined): string => (kind === undefined ? '_files' : ` _sealpin_values ${kind}`);
   const cases = commands.map((command) => {
-    const flags = flagsOf(command).map(({ name, description, takes, completes }) =>
+    const flags = describedFlags(command).map(({ name, description, takes, completes }) =>
       quoted(`*${name}[${escaped(description)}]${takes === undefined ? '' : `:${takes}:${action(completes)}`}`),
     );
-    const kinds = positionalsOf(command);
+    const kinds = kindsOf(command);
     const positionals = kinds.map((kind, index) => quoted(`${index + 1}:${kind ?? 'file'}:${action(kind)}`));
     const rest = command.rest === undefined ? undefined : kinds.at(-1);
     const others = quoted(`*:${rest ?? 'file'}:${action(rest)}`);
@@ -195,14 +194,14 @@ const fish = (commands: readonly Command[]): string => {
         ? `__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${groupWords}`
         : `__fish_seen_subcommand_from ${word}; and __fish_seen_subcommand_from ${second}`;
     const values = (kind: Completes): string => `-a '(sealpin completions --values ${kind} 2>/dev/null)'`;
-    for (const { name, description, takes, completes } of flagsOf(command)) {
+    for (const { name, description, takes, completes } of describedFlags(command)) {
       const value = completes === undefined ? ' -r' : ` -x ${values(completes)}`;
       lines.push(
         `complete -c sealpin -n '${condition}' -l ` +
           `${name.slice(2)}${takes === undefined ? '' : value} -d ${quoted(description)}`,
       );
     }
-    const [kind] = positionalsOf(command).filter((each) => each !== undefined);
+    const [kind] = kindsOf(command).filter((each) => each !== undefined);
     if (kind !== undefined) lines.push(`complete -c sealpin -n '${condition}' ${values(kind)}`);
   }
   const install = 'sealpin completions fish > ~/.config/fish/completions/sealpin.fish';

@@ -1,5 +1,5 @@
 /** The text of `--help`, wrapped to the width of the terminal. */
-import type { Command, Heading } from '../command.ts';
+import { type Command, flagsOf, type Heading, positionalsOf } from '../command.ts';
 import { wrap } from '../terminal/wrap.ts';
 
 /** Longer lines are hard to read, however wide the terminal is. */
@@ -10,9 +10,7 @@ const minDescriptionColumns = 24;
 /** `sealpin encrypt <file> [<password>]`: the positionals of a command as they are typed. */
 export function synopsis(command: Command): string {
   const words = ['sealpin', command.name];
-  for (const [name, arg] of Object.entries(command.args)) {
-    if (arg.type === 'positional') words.push(arg.required === false ? `[<${name}>]` : `<${name}>`);
-  }
+  for (const { name, required } of positionalsOf(command.args)) words.push(required ? `<${name}>` : `[<${name}>]`);
   if (command.rest !== undefined) words.push(`[<${command.rest}>]…`);
   return `${words.join(' ')} [flags]`;
 }
@@ -50,13 +48,10 @@ function usageLine(text: string, columns: number): string {
  */
 export function commandUsage(command: Command, terminalColumns: number): string {
   const columns = Math.min(terminalColumns, maxColumns);
-  const args = Object.entries(command.args);
-  const positionals = args.flatMap(([name, arg]) =>
-    arg.type === 'positional' ? [[`<${name}>`, arg.description] as const] : [],
-  );
-  const flags = args.flatMap(([name, arg]) => {
-    if (arg.type === 'positional') return [];
-    return [[arg.type === 'string' ? `--${name} <${arg.valueHint}>` : `--${name}`, arg.description] as const];
+  const positionals = positionalsOf(command.args).map(({ name, arg }) => [`<${name}>`, arg.description] as const);
+  const flags = flagsOf(command.args).map(({ name, arg }) => {
+    const term = arg.type === 'string' ? `--${name} <${arg.valueHint}>` : `--${name}`;
+    return [term, arg.description] as const;
   });
   const examples = command.examples.flatMap(({ command: line, does }) => [
     ...wrap(does, columns - 4).map((part) => `  # ${part}`),
