@@ -12,6 +12,7 @@ import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { noteWords, shownSignature, type ShownSignature } from '../keys/signers.ts';
+import { forEachOf } from '../files/side-by-side.ts';
 import { prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { authorizedService, api } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
@@ -27,11 +28,8 @@ import { type ParcelWords } from '../files/send-files.ts';
 
 /** The key pair of the account, which opens deliveries to inboxes of earlier versions. */
 const ofAccount = 'account';
-/**
- * Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can
- * make many.
- */
-const opened = { most: 100, atOnce: 8 };
+/** The most deliveries that `inbox list` opens: anyone with a link can make many. */
+const mostOpened = 100;
 
 export const inboxCreate = defineCommand({
   about:
@@ -89,7 +87,7 @@ export const inboxList = defineCommand({
   about:
     'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) ' +
     'and its files; one line for ' +
-    `other programs. What cannot be opened is shown with the reason. The newest ${opened.most} are opened.`,
+    `other programs. What cannot be opened is shown with the reason. The newest ${mostOpened} are opened.`,
   args: { ...keyFlag },
   service: true,
   examples: [{ command: 'sealpin inbox list', does: 'What came, newest first' }],
@@ -100,21 +98,15 @@ export const inboxList = defineCommand({
     for await (const file of everyFile(service, context)) if (isDelivery(file)) files.unshift(file);
     const open = files.length === 0 ? undefined : await openerOf(args.key, service, context);
     const deliveries: ListedDelivery[] = [];
-    for (let at = 0; at < files.length; at += opened.atOnce)
-      deliveries.push(
-        ...(await Promise.all(
-          files.slice(at, at + opened.atOnce).map(async (file, index): Promise<ListedDelivery> => {
-            const about = { id: file.fileId, receivedAt: file.createdAt };
-            if (open === undefined || at + index >= opened.most) return about;
-            return { ...about, ...(await deliverySummary(file, open, context)) };
-          }),
-        )),
-      );
+    await forEachOf(files.entries(), async ([index, file]) => {
+      const summary = open === undefined || index >= mostOpened ? {} : await deliverySummary(file, open, context);
+      deliveries[index] = { id: file.fileId, receivedAt: file.createdAt, ...summary };
+    });
     const lines = deliveries.flatMap((delivery) => deliveryLines(delivery, context));
     await output.result({ deliveries }, lines);
     if (deliveries.length === 0) output.note('no deliveries yet');
-    if (deliveries.length > opened.most)
-      output.note(`only the newest ${opened.most} are opened; any other one with: sealpin inbox open <id>`);
+    if (deliveries.length > mostOpened)
+      output.note(`only the newest ${mostOpened} are opened; any other one with: sealpin inbox open <id>`);
     const weak = deliveries.filter(({ sealedTo }) => sealedTo === ofAccount).length;
     if (weak > 0) output.note(`${weak} of these: ${makeANewOne}`);
   },

@@ -49,3 +49,16 @@ export async function sideBySide<T>(items: readonly T[], o: Transfers<T>, contex
   const failed = indexes.find((index) => index in failures);
   if (failed !== undefined) throw failures[failed];
 }
+
+/**
+ * Calls `act` with each item, at most eight at a time.
+ * @throws the first failure, after the others have ended
+ */
+export async function forEachOf<T>(items: Iterable<T>, act: (item: T) => Promise<void>): Promise<void> {
+  const rest = items[Symbol.iterator]();
+  const workers = Array.from({ length: 8 }, async () => {
+    for (let next = rest.next(); next.done !== true; next = rest.next()) await act(next.value);
+  });
+  const ended = await Promise.allSettled(workers);
+  for (const each of ended) if (each.status === 'rejected') throw each.reason;
+}

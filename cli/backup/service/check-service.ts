@@ -1,15 +1,8 @@
 /** Checking the backup of a service where it lies: no service is asked, and nothing is changed. */
 import { join } from 'node:path';
 import type { Context } from '../../context.ts';
-import {
-  blocksOf,
-  digestOfFile,
-  partsOf,
-  type Entry,
-  forEachOf,
-  requireManifest,
-  type ServiceFolder,
-} from './service-folder.ts';
+import { forEachOf } from '../../files/side-by-side.ts';
+import { blocksOf, digestOfFile, partsOf, type Entry, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** A file of a backup that is damaged or missing: its path in the folder, and what it is of. */
 export type BadFile = Pick<Entry, 'path' | 'of'> & { readonly why: string };

@@ -6,6 +6,7 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { ifMissing, writeFailure } from '../../errno.ts';
+import { forEachOf } from '../../files/side-by-side.ts';
 import { quietSqlite } from '../../io/quiet-sqlite.ts';
 import { makeDataDirectory } from '../../io/paths.ts';
 import { removeTree } from '../../io/remove-tree.ts';
@@ -16,7 +17,7 @@ import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
 import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
 import { openSecrets } from './sealed-secrets.ts';
-import { partsOf, forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
+import { partsOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** Whose tokens there are: new ones, or those that a key or a password opens. */
 type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly 'without-secrets': boolean };

@@ -10,6 +10,7 @@ import type { Recipient } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { ifMissing, isDamage, writeFailure } from '../../errno.ts';
+import { forEachOf } from '../../files/side-by-side.ts';
 import { holdFolder } from '../../io/held-folder.ts';
 import { hasTable, withDatabase } from '../../io/sqlite.ts';
 import { removeLeftovers, syncDirectory, syncFile, temporaryPath } from '../../io/unfinished.ts';
@@ -33,7 +34,6 @@ import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import {
   type Blocks,
   digestOfFile,
-  forEachOf,
   type Manifest,
   type Part,
   prepareFolder,
