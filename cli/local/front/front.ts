@@ -10,12 +10,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError, type Code } from '../../../shared/errors.ts';
 import { problemType, toProblem } from '../../../shared/problem-object.ts';
 import { errnoOf } from '../../errno.ts';
-import { createServer } from '../../io/node-http.ts';
+import { createServer, readRest } from '../../io/node-http.ts';
 import { listenOn } from '../port.ts';
 import { forwardedHeaders, type Refused } from './forwarded-headers.ts';
 import type { Direct } from './handover.ts';
 import { plainAddress, type Proxies } from './proxies.ts';
-import { type Connections, connectionsTo, readRest, relay } from './relay.ts';
+import { type Connections, connectionsTo, relay } from './relay.ts';
 
 /** Options of the listener. */
 export type FrontOptions = {

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { callbackify } from 'node:util';
 import { errnoOf } from '../../errno.ts';
-import { Agent, request as httpRequest } from '../../io/node-http.ts';
+import { Agent, readRest, request as httpRequest } from '../../io/node-http.ts';
 import { endToEnd, type Forwarded } from './forwarded-headers.ts';
 import {
   give,
@@ -24,9 +24,6 @@ import {
 
 /** Wait for a runtime that is being replaced, in ms. */
 const absentMs = 5_000;
-
-/** Time for a client to send the rest of a body that nobody reads any more, in ms. */
-const restMs = 5_000;
 
 /**
  * A connection to the runtime, which closes it on a body that it does not want: what cannot be
@@ -194,14 +191,4 @@ async function giveDirectly(
     .on('error', () => undefined)
     .once('response', (answer) => readRest(answer))
     .end();
-}
-
-/** Reads the rest of a body that nobody wants, so that its client gets to read the response. */
-export function readRest(request: IncomingMessage): void {
-  if (request.complete || request.destroyed) return;
-  request.unpipe();
-  // Who read it pauses it at the end.
-  request.on('pause', () => request.resume()).resume();
-  const limit = setTimeout(() => request.destroy(), restMs);
-  request.once('close', () => clearTimeout(limit));
 }

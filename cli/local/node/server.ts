@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { createServer } from '../../io/node-http.ts';
+import { createServer, readRest } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { listenOn } from '../port.ts';
 import { catalogError } from './catalog.ts';
@@ -34,12 +34,6 @@ export type RunningNode = Awaited<ReturnType<typeof startNode>>;
 /** Interval of the collection of files that were never pinned. */
 const sweepMs = 60_000;
 
-/**
- * Time for which the rest of a refused upload is read: the client sees the response, not a broken
- * connection.
- */
-const drainMs = 2_000;
-
 /** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */
 const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the ' +
@@ -68,7 +62,7 @@ export async function startNode({ dir, token, port = 0, now = Date.now, note = (
       .catch((cause: unknown) => fail(response, cause))
       .finally(() => {
         running.delete(done);
-        if (!request.complete) drain(request);
+        readRest(request);
       });
     running.add(done);
   });
@@ -119,11 +113,6 @@ const filesOf = (store: Store) => ({
   /** Places of a file on the disk. */
   placesOf: (file: Parameters<typeof placesOfFile>[1]) => placesOfFile(store, file),
 });
-
-function drain(request: IncomingMessage): void {
-  const timer = setTimeout(() => request.destroy(), drainMs);
-  request.once('close', () => clearTimeout(timer)).resume();
-}
 
 async function handle(
   request: IncomingMessage,
