@@ -2,7 +2,7 @@
 import { Rotation } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { accountOf } from './account-key.ts';
-import { attemptsOf, secondsUntilAgain } from './attempts.ts';
+import { untilAnswered } from './attempts.ts';
 import type { ServiceHttp } from './service-http.ts';
 
 /**
@@ -42,22 +42,12 @@ export async function rotateAccount(
     content: { publicKey: rotation?.replaces ?? account.publicKey },
     signal,
   } as const;
-  const attempts = attemptsOf({
-    signal: signal ?? new AbortController().signal,
-    isTemporary: (error): error is SealpinError => secondsUntilAgain(error) !== undefined,
-  });
   const answers: Rotation[] = [];
   let least = Infinity;
   let idle = 0;
   for (let last: Rotation | undefined; last?.done !== true;) {
-    try {
-      last = await http.json(Rotation, request);
-    } catch (error) {
-      await attempts.failed(error);
-      continue;
-    }
+    last = await untilAnswered(() => http.json(Rotation, request), { signal });
     answers.push(last);
-    attempts.reached(answers.length);
     idle = last.remaining < least ? 0 : idle + 1;
     least = Math.min(least, last.remaining);
     if (idle > maxIdle)
