@@ -125,7 +125,7 @@ export async function sendFiles(
   http: ServiceHttp,
   files: Outgoing | readonly Outgoing[],
   options: ShareOptions & SendingOptions,
-  o: { expiresAt?: Date } = {},
+  o: { expiresAt?: Date | undefined } = {},
 ): Promise<Sent> {
   shareRecipients(options);
   const remove = (fileId: string) =>

@@ -6,16 +6,15 @@
 import { accountOf } from '../../client/account-key.ts';
 import { connect } from '../../client/connection.ts';
 import { identitiesOf } from '../../client/credentials.ts';
-import { handOver } from '../../client/inboxes.ts';
+import { handOver, parseInboxLink } from '../../client/inboxes.ts';
 import { parseInvitation } from '../../client/invitations.ts';
-import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
+import type { Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
-import { abandonMs } from '../../client/attempts.ts';
-import { shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
+import { sendFiles, type Shared, type ShareOptions } from '../../client/sharing.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
 import type { ShareReceipt } from '../../shared/api.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
-import { openFileDetails, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
+import { openFileDetails, printLink } from '../../shared/link/index.ts';
 import type { FileToSend, FolderToSend, FormTerms, LinkView, Sending, StoredView } from '../protocol.ts';
 import { dayMs } from '../../shared/time.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
@@ -99,8 +98,16 @@ function outgoing(files: readonly FileToSend[]): Outgoing[] {
   });
 }
 
+/** Options of a share. Its time counts from when it is made: a slow upload takes hours. */
 function optionsOf({ expiresInMs, opens, password, keys }: FormTerms): ShareOptions {
-  return { expiresAt: new Date(Date.now() + expiresInMs), opens, password, to: keys };
+  return {
+    get expiresAt() {
+      return new Date(Date.now() + expiresInMs);
+    },
+    opens,
+    password,
+    to: keys,
+  };
 }
 
 function view({ link, share }: Shared, { password, keys }: FormTerms): LinkView {
@@ -140,33 +147,13 @@ function storedUntil({ expiresInMs }: FormTerms): Date | undefined {
 }
 
 async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
-  const { signal } = running;
   const { fetch, onProgress } = reportedProgress(files, running);
+  // A copy of the options would fix their time now.
+  const options = Object.assign(optionsOf(terms), { ...words, signal: running.signal, onProgress });
   const http = serviceHttp({ ...signedIn(), fetch });
-  const connection = connect(signedIn());
-  const remove = (fileId: string): Promise<unknown> =>
-    connection.delete(fileId, { signal: AbortSignal.timeout(abandonMs) });
-  shareRecipients(optionsOf(terms)); // what is wrong with a password or a key is told before anything is stored
-  const stored = await sealAndStore(outgoing(files), {
-    ...words,
-    store: storeAt(http, { expiresAt: storedUntil(terms) }),
-    remove,
-    signal,
-    onProgress,
-  });
-  const parcel: Parcel = { files: stored.parcel.files, ...words };
-  try {
-    const shared = await shareParcel(
-      http,
-      { parcel, files: stored.files.map(({ fileId }) => fileId) },
-      { ...optionsOf(terms), signal },
-    );
-    last = { shareId: shared.share.id, stored: stored.files };
-    return view(shared, terms);
-  } catch (error) {
-    await removeAll(stored.files, remove);
-    throw error;
-  }
+  const sent = await sendFiles(http, outgoing(files), options, { expiresAt: storedUntil(terms) });
+  last = { shareId: sent.share.id, stored: sent.files };
+  return view(sent, terms);
 }
 
 /** Ends a share. @returns undefined for one that ended before, and was forgotten */
@@ -263,10 +250,9 @@ async function sealedName(cid: string, details = ''): Promise<Pick<StoredView, '
 }
 
 async function findInbox({ text, root }: { text: string; root: string }, signal: AbortSignal): ReturnOf<'findInbox'> {
-  const { link } = parseLink(text);
-  if (link.kind !== 'inbox') throw new SealpinError('link_invalid', 'it is not the link of an inbox');
+  const link = parseInboxLink(text);
   if (link.service !== root) return { host: new URL(link.service).host, address: printLink(link) };
-  const { service, apiKey }: Extract<Link, { kind: 'inbox' }> = link;
+  const { service, apiKey } = link;
   const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
   inbox = printLink(link);
   const { expiresAt, left, limits } = key;
