@@ -16,9 +16,10 @@ import { openParcel, parseLink, printLink, type Link, type Parcel } from '../../
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import type { Credentials, FileView, Found, OpenedView, RangeWanted, Receiving } from '../protocol.ts';
-import { InboxReader } from './inbox-reader.ts';
+import { inboxCalls, listedDelivery } from './inbox-reader.ts';
 import { loadCurves } from './lazy-curves.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
+import { signIn } from './signed-in.ts';
 import { copiesGone, sweepDisk, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
@@ -39,7 +40,6 @@ let closed: Closed | undefined;
 /** Of the share that was opened. */
 let opensLeft: number | undefined;
 let files: readonly Openable[] = [];
-const inbox = new InboxReader();
 
 /** Looks for something. What was open before is closed. */
 function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
@@ -169,11 +169,6 @@ async function findFile({ file }: { file: File }): Promise<Found> {
   return { kind: 'container', needs };
 }
 
-async function openFound(credentials: Credentials, signal: AbortSignal): Promise<OpenedView> {
-  if (closed === undefined) throw new SealpinError('link_invalid');
-  return opened(await closed.open(credentials, signal));
-}
-
 /** Keeps the files that were opened. @returns what the page learns of them */
 function opened({ files: all, ...words }: OpenedView & { files: Openable[] }): OpenedView {
   files = all;
@@ -194,26 +189,6 @@ function together(running?: Pick<Running, 'signal' | 'stalled'>): ZipEntry[] {
   }));
 }
 
-async function save(
-  argument: Parameters<Receiving['save']>[0],
-  { signal, report, stalled }: Running,
-): Promise<Blob | undefined> {
-  const isZip = argument.file === files.length;
-  const file: Openable = isZip
-    ? { name: '', size: zipBytes(together()), read: (running) => zipped(together(running)) }
-    : fileAt(argument.file);
-  let bytes = 0;
-  async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    for await (const chunk of chunks) {
-      bytes += chunk.length;
-      report(bytes);
-      yield chunk;
-    }
-    report(bytes, { isLast: true });
-  }
-  return await writeTo(argument.sink, counted(file.read({ signal, stalled })), { size: file.size, signal, pool });
-}
-
 function fileAt(index: number): Openable {
   const file = files[index];
   if (file === undefined) throw new TypeError('there is no such file');
@@ -223,43 +198,6 @@ function fileAt(index: number): Openable {
 /** Bytes by which every format that a page shows tells what it is. */
 const beginBytes = 16;
 
-async function firstBytes({ file }: { file: number }, signal: AbortSignal): Promise<Uint8Array> {
-  const { openRanges, size = 0 } = fileAt(file);
-  const stop = new AbortController();
-  try {
-    const ranges = await openRanges?.(AbortSignal.any([signal, stop.signal]));
-    const stream = await ranges?.read({ start: 0, end: Math.min(size, beginBytes) });
-    return new Uint8Array(await new Response((stream ?? null) as BodyInit | null).arrayBuffer());
-  } finally {
-    stop.abort();
-  }
-}
-
-/** Answers what a service worker asks for; it ends when the page cancels it. */
-async function serveRanges({ file, port }: { file: number; port: MessagePort }, signal: AbortSignal): Promise<void> {
-  const { openRanges, size = 0 } = fileAt(file);
-  let whole: Promise<OpenedFile> | undefined;
-  async function* bytesOf({ start, end }: RangeWanted): AsyncGenerator<Uint8Array> {
-    // What failed once is opened again, because the browser asks again.
-    whole ??= openRanges?.(signal).catch((error: unknown) => {
-      whole = undefined;
-      throw error;
-    });
-    const ranges = await whole;
-    if (ranges !== undefined) yield* chunksOf(await ranges.read({ start, end: Math.min(end, size) }));
-  }
-  port.addEventListener('message', ({ data, ports: [to] }: MessageEvent<RangeWanted>) => {
-    // The browser hears of a failure over the port, and of nothing else.
-    if (to !== undefined)
-      writeTo({ kind: 'stream', port: to }, bytesOf(data), { size: data.end - data.start, signal, pool }).catch(
-        () => undefined,
-      );
-  });
-  port.start();
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-  port.close();
-}
-
 serveCalls<Receiving>({
   find: (argument, { signal }) => begin((each) => find(argument, each), signal),
   findFile: (argument, { signal }) => begin(() => findFile(argument), signal),
@@ -267,20 +205,70 @@ serveCalls<Receiving>({
     if (findAgain === undefined) throw new SealpinError('link_invalid');
     return begin(findAgain, signal);
   },
-  open: (argument, { signal }) => openFound(argument, signal),
+  async open(credentials, { signal }) {
+    if (closed === undefined) throw new SealpinError('link_invalid');
+    return opened(await closed.open(credentials, signal));
+  },
   opensLeft: async () => opensLeft,
-  save,
+  async save(argument, { signal, report, stalled }) {
+    const isZip = argument.file === files.length;
+    const file: Openable = isZip
+      ? { name: '', size: zipBytes(together()), read: (running) => zipped(together(running)) }
+      : fileAt(argument.file);
+    let bytes = 0;
+    async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+      for await (const chunk of chunks) {
+        bytes += chunk.length;
+        report(bytes);
+        yield chunk;
+      }
+      report(bytes, { isLast: true });
+    }
+    return await writeTo(argument.sink, counted(file.read({ signal, stalled })), { size: file.size, signal, pool });
+  },
   copiesGone,
-  begin: (argument, { signal }) => firstBytes(argument, signal),
-  serveRanges: (argument, { signal }) => serveRanges(argument, signal),
+  async begin({ file }, { signal }) {
+    const { openRanges, size = 0 } = fileAt(file);
+    const stop = new AbortController();
+    try {
+      const ranges = await openRanges?.(AbortSignal.any([signal, stop.signal]));
+      const stream = await ranges?.read({ start: 0, end: Math.min(size, beginBytes) });
+      return new Uint8Array(await new Response((stream ?? null) as BodyInit | null).arrayBuffer());
+    } finally {
+      stop.abort();
+    }
+  },
+  /** It ends when the page cancels it. */
+  async serveRanges({ file, port }, { signal }) {
+    const { openRanges, size = 0 } = fileAt(file);
+    let whole: Promise<OpenedFile> | undefined;
+    async function* bytesOf({ start, end }: RangeWanted): AsyncGenerator<Uint8Array> {
+      // What failed once is opened again, because the browser asks again.
+      whole ??= openRanges?.(signal).catch((error: unknown) => {
+        whole = undefined;
+        throw error;
+      });
+      const ranges = await whole;
+      if (ranges !== undefined) yield* chunksOf(await ranges.read({ start, end: Math.min(end, size) }));
+    }
+    port.addEventListener('message', ({ data, ports: [to] }: MessageEvent<RangeWanted>) => {
+      // The browser hears of a failure over the port, and of nothing else.
+      if (to !== undefined)
+        writeTo({ kind: 'stream', port: to }, bytesOf(data), { size: data.end - data.start, signal, pool }).catch(
+          () => undefined,
+        );
+    });
+    port.start();
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    port.close();
+  },
   async prepare() {
     loadCurves();
   },
-  signIn: (argument, { signal }) => inbox.signIn(argument, signal),
-  unlock: async (argument) => inbox.unlock(argument),
-  deliveries: (argument, { signal }) => inbox.deliveries(argument, signal),
-  async openDelivery(argument) {
-    const { parcel, service } = inbox.open(argument);
+  signIn,
+  ...inboxCalls,
+  async openDelivery({ id }) {
+    const { parcel, service } = listedDelivery(id);
     return opened({ ...parcel, files: parcelFiles(parcel, service) });
   },
 });

@@ -20,30 +20,19 @@ import { dayMs } from '../../shared/time.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
+import { signedIn, signIn, useAccount } from './signed-in.ts';
 import { sweepDisk } from './sinks.ts';
 import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 import { bytesOf } from '../../client/web-bytes.ts';
 
-/**
- * Account that is signed in. `until`: of a guest, the end of the invitation in ms; Infinity for one
- * without end.
- */
-type SignedIn = { readonly service: string; readonly apiKey: string; readonly until?: number };
-
 /** The last share; `stored`: the files that are in the service for it alone. */
 type Last = { readonly shareId: string; readonly stored: readonly { fileId: string }[] };
 
-let account: SignedIn | undefined;
 let last: Last | undefined;
 let inbox: string | undefined;
 /** The private key that opens names, where its owner gave it to the page. */
 let identities: readonly Identity[] | undefined;
-
-function signedIn(): SignedIn {
-  if (account === undefined) throw new SealpinError('unauthorized');
-  return account;
-}
 
 /** Progress within the body that is being sent, and not only between bodies. */
 function reportedProgress(
@@ -116,27 +105,6 @@ function view({ link, share }: Shared, { password, keys }: FormTerms): LinkView 
   return { link, shareId, createdAt, opens, expiresAt, needs };
 }
 
-async function signIn({ root, apiKey }: { root: string; apiKey: string }, signal: AbortSignal): ReturnOf<'signIn'> {
-  const candidate = { service: root, apiKey: apiKey.trim() };
-  const { key } = await accountOf(serviceHttp(candidate), signal);
-  account = candidate;
-  return { scopes: key.scopes };
-}
-
-type ReturnOf<Name extends keyof Sending> = Promise<ReturnType<Sending[Name]>>;
-
-async function accept({ text, root }: Parameters<Sending['accept']>[0], signal: AbortSignal): ReturnOf<'accept'> {
-  const link = parseInvitation(text);
-  const { service, apiKey } = link;
-  if (service !== root) return { host: new URL(service).host, address: printLink(link) };
-  const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
-  if (!key.scopes.includes('send')) throw new SealpinError('link_invalid');
-  const { expiresAt, left } = key;
-  account = { service, apiKey, until: expiresAt === undefined ? Infinity : Date.parse(expiresAt) };
-  last = undefined;
-  return { expiresAt, files: left?.files, bytes: left?.bytes };
-}
-
 /**
  * Returns the end of what is stored for a link; undefined where it has none. A guest's link lasts
  * no longer than that, and a slow upload takes hours.
@@ -146,94 +114,9 @@ function storedUntil({ expiresInMs }: FormTerms): Date | undefined {
   return until === undefined ? undefined : new Date(Math.min(Date.now() + Math.max(expiresInMs, dayMs), until));
 }
 
-async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
-  const { fetch, onProgress } = reportedProgress(files, running);
-  // A copy of the options would fix their time now.
-  const options = Object.assign(optionsOf(terms), { ...words, signal: running.signal, onProgress });
-  const http = serviceHttp({ ...signedIn(), fetch });
-  const sent = await sendFiles(http, outgoing(files), options, { expiresAt: storedUntil(terms) });
-  last = { shareId: sent.share.id, stored: sent.files };
-  return view(sent, terms);
-}
-
 /** Ends a share. @returns undefined for one that ended before, and was forgotten */
 function endShare(shareId: string, signal: AbortSignal): Promise<ShareReceipt | undefined> {
   return otherwise(connect(signedIn()).unshare(shareId, { signal }), 'not_found', undefined);
-}
-
-function lastShare(): Last {
-  if (last === undefined) throw new SealpinError('not_found');
-  return last;
-}
-
-async function sendOn(
-  { fileId, terms, words }: Parameters<Sending['sendOn']>[0],
-  signal: AbortSignal,
-): ReturnOf<'sendOn'> {
-  const shared = await connect(signedIn()).share({ fileId }, { ...optionsOf(terms), ...words, signal });
-  last = { shareId: shared.share.id, stored: [] };
-  return view(shared, terms);
-}
-
-async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
-  const { shareId, stored } = lastShare();
-  const connection = connect(signedIn());
-  const ended = await endShare(shareId, signal);
-  let isDeleted = stored.length > 0;
-  for (const { fileId } of ended?.files === undefined ? stored : [])
-    await connection.delete(fileId, { signal }).catch(() => {
-      isDeleted = false; // a key without `delete`: what stays can be opened by nobody
-    });
-  last = undefined;
-  return { isDeleted, opened: ended?.opened };
-}
-
-async function takeBackLink({ shareId }: { shareId: string }, signal: AbortSignal): ReturnOf<'takeBackLink'> {
-  const ended = await endShare(shareId, signal);
-  return { opened: ended?.opened, isDeleted: ended?.files !== undefined };
-}
-
-async function changeLink(
-  { shareId, opens, expiresInMs }: Parameters<Sending['changeLink']>[0],
-  signal: AbortSignal,
-): ReturnOf<'changeLink'> {
-  const expiresAt = expiresInMs === undefined ? undefined : new Date(Date.now() + expiresInMs);
-  const share = await connect(signedIn()).changeShare(shareId, { opens, expiresAt, signal });
-  return { state: share.state, opens: share.opens, opensLeft: share.opensLeft, expiresAt: share.expiresAt };
-}
-
-async function listLinks({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'links'> {
-  const page = await connect(signedIn()).shares({ limit: 20, signal, cursor });
-  return {
-    links: page.shares.map(({ id: shareId, files, opens, opensLeft, ...share }) => ({
-      shareId,
-      state: share.state,
-      opened: opens - opensLeft,
-      opens,
-      password: share.password,
-      files: files.length,
-      createdAt: share.createdAt,
-      expiresAt: share.expiresAt,
-    })),
-    cursor: page.cursor,
-  };
-}
-
-async function listFiles({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'list'> {
-  const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
-  return {
-    files: await Promise.all(
-      page.files.map(async ({ fileId, cid, filename, size, createdAt, mode, details }): Promise<StoredView> => ({
-        fileId,
-        cid,
-        size,
-        createdAt,
-        isSealed: mode === 'plain',
-        ...(filename === null || filename === undefined ? await sealedName(cid, details) : { name: filename }),
-      })),
-    ),
-    cursor: page.cursor,
-  };
 }
 
 /** The name of a file that was sealed before it came, where there is a key that opens it. */
@@ -249,38 +132,85 @@ async function sealedName(cid: string, details = ''): Promise<Pick<StoredView, '
   }
 }
 
-async function findInbox({ text, root }: { text: string; root: string }, signal: AbortSignal): ReturnOf<'findInbox'> {
-  const link = parseInboxLink(text);
-  if (link.service !== root) return { host: new URL(link.service).host, address: printLink(link) };
-  const { service, apiKey } = link;
-  const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
-  inbox = printLink(link);
-  const { expiresAt, left, limits } = key;
-  // A delivery is one more than its files: the list of them.
-  const files = left?.files === undefined ? undefined : Math.max(0, left.files - 1);
-  return { name: key.label, expiresAt, files, bytes: left?.bytes, fileBytes: limits?.fileBytes };
-}
-
-async function deliver({ files, words }: Parameters<Sending['deliver']>[0], running: Running): ReturnOf<'deliver'> {
-  if (inbox === undefined) throw new SealpinError('link_invalid');
-  const handedOver = await handOver(inbox, outgoing(files), {
-    ...words,
-    ...reportedProgress(files, running),
-    signal: running.signal,
-  });
-  return { count: handedOver.files.length };
-}
-
 serveCalls<Sending>({
-  signIn: (argument, { signal }) => signIn(argument, signal),
-  send: sendByLink,
-  sendOn: (argument, { signal }) => sendOn(argument, signal),
-  takeBack: (_, { signal }) => takeBack(signal),
-  accept: (argument, { signal }) => accept(argument, signal),
-  links: (argument, { signal }) => listLinks(argument, signal),
-  takeBackLink: (argument, { signal }) => takeBackLink(argument, signal),
-  changeLink: (argument, { signal }) => changeLink(argument, signal),
-  list: (argument, { signal }) => listFiles(argument, signal),
+  signIn,
+  async send({ files, terms, words }, running) {
+    const { fetch, onProgress } = reportedProgress(files, running);
+    // A copy of the options would fix their time now.
+    const options = Object.assign(optionsOf(terms), { ...words, signal: running.signal, onProgress });
+    const http = serviceHttp({ ...signedIn(), fetch });
+    const sent = await sendFiles(http, outgoing(files), options, { expiresAt: storedUntil(terms) });
+    last = { shareId: sent.share.id, stored: sent.files };
+    return view(sent, terms);
+  },
+  async sendOn({ fileId, terms, words }, { signal }) {
+    const shared = await connect(signedIn()).share({ fileId }, { ...optionsOf(terms), ...words, signal });
+    last = { shareId: shared.share.id, stored: [] };
+    return view(shared, terms);
+  },
+  async takeBack(_, { signal }) {
+    if (last === undefined) throw new SealpinError('not_found');
+    const { shareId, stored } = last;
+    const connection = connect(signedIn());
+    const ended = await endShare(shareId, signal);
+    let isDeleted = stored.length > 0;
+    for (const { fileId } of ended?.files === undefined ? stored : [])
+      await connection.delete(fileId, { signal }).catch(() => {
+        isDeleted = false; // a key without `delete`: what stays can be opened by nobody
+      });
+    last = undefined;
+    return { isDeleted, opened: ended?.opened };
+  },
+  async accept({ text, root }, { signal }) {
+    const link = parseInvitation(text);
+    const { service, apiKey } = link;
+    if (service !== root) return { host: new URL(service).host, address: printLink(link) };
+    const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
+    if (!key.scopes.includes('send')) throw new SealpinError('link_invalid');
+    const { expiresAt, left } = key;
+    useAccount({ service, apiKey, until: expiresAt === undefined ? Infinity : Date.parse(expiresAt) });
+    last = undefined;
+    return { expiresAt, files: left?.files, bytes: left?.bytes };
+  },
+  async links({ cursor }, { signal }) {
+    const page = await connect(signedIn()).shares({ limit: 20, signal, cursor });
+    return {
+      links: page.shares.map(({ id: shareId, files, opens, opensLeft, ...share }) => ({
+        shareId,
+        state: share.state,
+        opened: opens - opensLeft,
+        opens,
+        password: share.password,
+        files: files.length,
+        createdAt: share.createdAt,
+        expiresAt: share.expiresAt,
+      })),
+      cursor: page.cursor,
+    };
+  },
+  async takeBackLink({ shareId }, { signal }) {
+    const ended = await endShare(shareId, signal);
+    return { opened: ended?.opened, isDeleted: ended?.files !== undefined };
+  },
+  async changeLink({ shareId, opens, expiresInMs }, { signal }) {
+    const expiresAt = expiresInMs === undefined ? undefined : new Date(Date.now() + expiresInMs);
+    const share = await connect(signedIn()).changeShare(shareId, { opens, expiresAt, signal });
+    return { state: share.state, opens: share.opens, opensLeft: share.opensLeft, expiresAt: share.expiresAt };
+  },
+  async list({ cursor }, { signal }) {
+    const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
+    const files = page.files.map(
+      async ({ fileId, cid, filename, size, createdAt, mode, details }): Promise<StoredView> => ({
+        fileId,
+        cid,
+        size,
+        createdAt,
+        isSealed: mode === 'plain',
+        ...(filename === null || filename === undefined ? await sealedName(cid, details) : { name: filename }),
+      }),
+    );
+    return { files: await Promise.all(files), cursor: page.cursor };
+  },
   async useKey({ keys }) {
     identities = identitiesOf({ keys });
   },
@@ -288,8 +218,26 @@ serveCalls<Sending>({
     const { key } = await connect(signedIn()).delete(fileId, { signal });
     return { isDestroyed: key === 'destroyed' };
   },
-  findInbox: (argument, { signal }) => findInbox(argument, signal),
-  deliver,
+  async findInbox({ text, root }, { signal }) {
+    const link = parseInboxLink(text);
+    const { service, apiKey } = link;
+    if (service !== root) return { host: new URL(service).host, address: printLink(link) };
+    const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
+    inbox = printLink(link);
+    const { expiresAt, left, limits } = key;
+    // A delivery is one more than its files: the list of them.
+    const files = left?.files === undefined ? undefined : Math.max(0, left.files - 1);
+    return { name: key.label, expiresAt, files, bytes: left?.bytes, fileBytes: limits?.fileBytes };
+  },
+  async deliver({ files, words }, running) {
+    if (inbox === undefined) throw new SealpinError('link_invalid');
+    const handedOver = await handOver(inbox, outgoing(files), {
+      ...words,
+      ...reportedProgress(files, running),
+      signal: running.signal,
+    });
+    return { count: handedOver.files.length };
+  },
 });
 
 // A page that received before this one may have been closed early.

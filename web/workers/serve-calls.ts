@@ -13,7 +13,8 @@ export type Running = {
   stalled(cause: unknown): Promise<void>;
 };
 
-type Handlers<C extends Calls> = {
+/** What an engine does for each call. */
+export type Handlers<C extends Calls> = {
   [Name in keyof C]: (argument: Parameters<C[Name]>[0], running: Running) => Promise<ReturnType<C[Name]>>;
 };
 
