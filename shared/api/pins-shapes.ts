@@ -41,19 +41,7 @@ export const PinPage = v.object({ pins: v.array(SurveyedPin), cursor: v.optional
 export type PinPage = v.InferOutput<typeof PinPage>;
 
 /** Counts of pins by the state in which they were last seen, of all that are looked at now. */
-export const Repair = v.object({
-  pins: v.partial(
-    v.object({
-      wanted: Count,
-      copying: Count,
-      live: Count,
-      lost: Count,
-      failed: Count,
-      unpinning: Count,
-      damaged: Count,
-    }),
-  ),
-});
+export const Repair = v.object({ pins: v.partial(v.object(v.entriesFromList(pinStates, Count))) });
 export type Repair = v.InferOutput<typeof Repair>;
 
 /** Objects in stores that belong to nothing, and wait for the operator as they are many. */
