@@ -1,4 +1,5 @@
 /** Protocol between a page and its engine, a dedicated worker. */
+import type { Share, ShareStatus, StoredFile } from '../shared/api.ts';
 import type { Code, Reason } from '../shared/errors.ts';
 import type { ParcelSignature } from '../shared/link/index.ts';
 
@@ -7,14 +8,7 @@ import type { ParcelSignature } from '../shared/link/index.ts';
  * came as `%23`.
  */
 export type Found =
-  | {
-      kind: 'share';
-      exposed: boolean;
-      state: 'active' | 'used_up' | 'expired' | 'revoked';
-      needs?: 'password' | undefined;
-      expiresAt: string;
-      opensLeft: number;
-    }
+  | ({ kind: 'share'; exposed: boolean; needs?: 'password' | undefined } & Omit<ShareStatus, 'id' | 'password'>)
   | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' | undefined }
   | { kind: 'container'; needs: 'password' | 'keys' }
   /** A link of another service, whose own page opens it. */
@@ -119,9 +113,6 @@ export type LinkView = {
   needs?: 'password' | 'keys' | undefined;
 };
 
-/** A link whose terms were changed. `opens`: how often in all. */
-type ChangedLinkView = Pick<MadeLinkView, 'state' | 'opens' | 'expiresAt'> & { opensLeft: number };
-
 /**
  * What an invitation or an inbox permits: until when, how much more, and how large a file may be;
  * without a member there is no such end.
@@ -134,27 +125,18 @@ export type InvitationView = {
 };
 
 /** A link that was made before, without its secret. */
-export type MadeLinkView = {
+export type MadeLinkView = Pick<Share, 'state' | 'opens' | 'password' | 'createdAt' | 'expiresAt'> & {
   shareId: string;
-  state: 'active' | 'used_up' | 'expired' | 'revoked';
   opened: number;
-  opens: number;
-  password: boolean;
   files: number;
-  createdAt: string;
-  expiresAt: string;
 };
 
 /** What ended with a link; `opened`: how often before, where that is known. */
 type TakenView = { opened?: number | undefined; isDeleted: boolean };
 
 /** A file of the account. `name` where the service knows one. */
-export type StoredView = {
-  fileId: string;
-  cid: string;
+export type StoredView = Pick<StoredFile, 'fileId' | 'cid' | 'size' | 'createdAt'> & {
   name?: string | undefined;
-  size: number;
-  createdAt: string;
   isSealed: boolean;
   /** State of its sealed name: open, still closed, or that of another file. */
   sealedName?: 'open' | 'closed' | 'foreign' | undefined;
@@ -178,7 +160,7 @@ export type Sending = {
   /** Ends one of these links. */
   takeBackLink(o: { shareId: string }): TakenView;
   /** Changes until when, in ms from now, and how often in all one of these links opens. */
-  changeLink(o: { shareId: string; opens: number; expiresInMs?: number | undefined }): ChangedLinkView;
+  changeLink(o: { shareId: string; opens: number; expiresInMs?: number | undefined }): Share;
   list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
   /** Takes the text of a private key, which opens names from then on. */
   useKey(o: { keys: string }): void;

@@ -174,19 +174,13 @@ serveCalls<Sending>({
   },
   async links({ cursor }, { signal }) {
     const page = await connect(signedIn()).shares({ limit: 20, signal, cursor });
-    return {
-      links: page.shares.map(({ id: shareId, files, opens, opensLeft, ...share }) => ({
-        shareId,
-        state: share.state,
-        opened: opens - opensLeft,
-        opens,
-        password: share.password,
-        files: files.length,
-        createdAt: share.createdAt,
-        expiresAt: share.expiresAt,
-      })),
-      cursor: page.cursor,
-    };
+    const links = page.shares.map(({ id: shareId, files, opensLeft, ...share }) => ({
+      ...share,
+      shareId,
+      opened: share.opens - opensLeft,
+      files: files.length,
+    }));
+    return { links, cursor: page.cursor };
   },
   async takeBackLink({ shareId }, { signal }) {
     const ended = await endShare(shareId, signal);
@@ -194,8 +188,7 @@ serveCalls<Sending>({
   },
   async changeLink({ shareId, opens, expiresInMs }, { signal }) {
     const expiresAt = expiresInMs === undefined ? undefined : new Date(Date.now() + expiresInMs);
-    const share = await connect(signedIn()).changeShare(shareId, { opens, expiresAt, signal });
-    return { state: share.state, opens: share.opens, opensLeft: share.opensLeft, expiresAt: share.expiresAt };
+    return await connect(signedIn()).changeShare(shareId, { opens, expiresAt, signal });
   },
   async list({ cursor }, { signal }) {
     const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
