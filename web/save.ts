@@ -44,7 +44,15 @@ export type Destination = 'asked' | { readonly into: FileSystemDirectoryHandle }
 type Writing = { transfer?: Transferable[]; signal?: AbortSignal };
 
 type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
-const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
+/** Has the user pick a file, where the browser lets a page write into one. */
+export const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
+
+/** The file that the user picks for a name; undefined without a picker. @throws Dismissed */
+export async function pickedFile(suggestedName: string): Promise<FileSystemFileHandle | undefined> {
+  return await picker()?.({ suggestedName }).catch((error: unknown) => {
+    throw error instanceof DOMException && error.name === 'AbortError' ? new Dismissed() : error;
+  });
+}
 
 /**
  * Saves a file that the engine has opened. It resolves once all of the file was authenticated and
@@ -65,11 +73,8 @@ export async function save(
     await write({ kind: 'handle', handle: await newFileIn(to.into, file.name) });
     return 'picked';
   }
-  const showPicker = picker();
-  if (showPicker !== undefined) {
-    const handle = await showPicker({ suggestedName: file.name }).catch((error: unknown) => {
-      throw error instanceof DOMException && error.name === 'AbortError' ? new Dismissed() : error;
-    });
+  const handle = await pickedFile(file.name);
+  if (handle !== undefined) {
     await write({ kind: 'handle', handle });
     return 'picked';
   }
@@ -112,7 +117,7 @@ async function newFileIn(folder: FileSystemDirectoryHandle, name: string): Promi
 }
 
 /** Hands a whole file to the browser, which copies it. */
-function download(blob: Blob | undefined, name: string): void {
+export function download(blob: Blob | undefined, name: string): void {
   if (blob === undefined) throw new TypeError('there is no file');
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);

@@ -7,7 +7,7 @@ import { startChosenName } from '../choosing/chosen-name.ts';
 import { EngineError } from '../engine-client.ts';
 import { describeFailure } from '../failure-words.ts';
 import { startPasswordField } from '../password-field.ts';
-import { TooLargeToSave } from '../save.ts';
+import { Dismissed, download, pickedFile, picker, TooLargeToSave } from '../save.ts';
 import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
 import { look, type Chosen, type OpenedFile } from './chosen-files.ts';
 import { openerWords } from './words.ts';
@@ -17,9 +17,6 @@ const own = openerWords(words);
 const memoryBytes = 1024 ** 3;
 /** Progress is shown this often, in bytes. */
 const stepBytes = 4 * 1024 * 1024;
-
-type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
-const picker = (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
 
 let chosen: Chosen | undefined;
 
@@ -92,7 +89,7 @@ function row(file: OpenedFile, index: number): HTMLElement {
   button.setAttribute('aria-labelledby', `${button.id} ${name.id}`);
   setText(part('.size', HTMLElement), file.size === undefined ? undefined : sizeText(file.size, locale));
   if (file.isSealed) setText(state, own.sealed);
-  const isTooLarge = picker === undefined && file.most > memoryBytes;
+  const isTooLarge = picker() === undefined && file.most > memoryBytes;
   if (isTooLarge) setText(state, own.tooLarge(sizeText(memoryBytes, locale)));
   button.disabled = isTooLarge;
   const tell = (text: string, isProgress = false): void => {
@@ -103,19 +100,15 @@ function row(file: OpenedFile, index: number): HTMLElement {
     button.disabled = true;
     void save(file, tell)
       .then((text) => tell(text))
-      .catch((error: unknown) => tell(isDismissal(error) ? words.cancelled : describe(error).text))
+      .catch((error: unknown) => tell(error instanceof Dismissed ? words.cancelled : describe(error).text))
       .finally(() => (button.disabled = false));
   });
   return part('li', HTMLLIElement);
 }
 
-function isDismissal(error: unknown): boolean {
-  return error instanceof DOMException && error.name === 'AbortError';
-}
-
 /** Saves a file whole, or nothing of it. @returns what became of it */
 async function save(file: OpenedFile, tell: (text: string, isProgress: boolean) => void): Promise<string> {
-  const handle = await picker?.({ suggestedName: file.name });
+  const handle = await pickedFile(file.name);
   const writable = await handle?.createWritable();
   const parts: Blob[] = [];
   let held: Uint8Array<ArrayBuffer>[] = [];
@@ -150,11 +143,7 @@ async function save(file: OpenedFile, tell: (text: string, isProgress: boolean) 
     .catch(() => {
       throw new TooLargeToSave();
     });
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(whole);
-  link.download = file.name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000 + bytes / 10_000);
+  download(whole, file.name);
   return own.savedHandedOver;
 }
 
