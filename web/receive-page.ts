@@ -211,7 +211,9 @@ function start(): void {
   startChosenName('key');
   startOpenedFiles();
   startRetrying();
-  byId('start-over', HTMLButtonElement).addEventListener('click', () => {
+  const startOver = byId('start-over', HTMLButtonElement);
+  startOver.hidden = false;
+  startOver.addEventListener('click', () => {
     forgetOpening();
     setUsedUp(false);
     show('home');

@@ -21,7 +21,7 @@ export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
  * relative to the service's root.
  */
 export const documents = [
-  { paths: ['open', 's', 'b'], states: ['receive', 'opened'], script: 'web/receive-page.js' },
+  { paths: ['open', 's', 'b'], states: ['waiting', 'receive', 'opened'], script: 'web/receive-page.js' },
   {
     paths: ['', 'send'],
     states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'about'],
