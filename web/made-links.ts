@@ -100,6 +100,7 @@ export function showMadeLinks(engine: Sender): void {
 
 /** Starts the buttons of the state, once. @param back leaves it */
 export function startMadeLinks(engine: Sender, back: () => void): void {
+  byId('taking-text', HTMLParagraphElement).textContent = words.takingText;
   more.addEventListener('click', () => void showPage(engine));
   leave = back;
   byId('links-back', HTMLButtonElement).addEventListener('click', back);

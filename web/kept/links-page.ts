@@ -202,6 +202,7 @@ async function start(): Promise<void> {
 }
 
 translate();
+byId('taking-text', HTMLParagraphElement).textContent = words.takingKeptText;
 show('kept');
 byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));
 byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());

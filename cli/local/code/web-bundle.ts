@@ -24,7 +24,7 @@ export const documents = [
   { paths: ['open', 's', 'b'], states: ['waiting', 'receive', 'opened'], script: 'web/receive-page.js' },
   {
     paths: ['', 'send'],
-    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'about'],
+    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'taking', 'about'],
     script: 'web/send-page.js',
   },
   { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], script: 'web/drop-page.js' },
@@ -33,7 +33,7 @@ export const documents = [
     states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing'],
     script: 'web/files-page.js',
   },
-  { paths: ['links'], states: ['kept', 'changing'], script: 'web/links-page.js' },
+  { paths: ['links'], states: ['kept', 'changing', 'taking'], script: 'web/links-page.js' },
   { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], script: 'web/inbox-page.js' },
 ] as const;
 
