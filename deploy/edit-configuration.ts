@@ -92,26 +92,16 @@ function checkWritten(
   path: string,
 ): void {
   const setting = written === undefined ? 'BACKENDS' : listSetting(written.vars);
-  const expected = {
-    name,
-    domain,
-    kvId,
-    bucket: bucket?.bucket,
-    SERVICE_ID: serviceId,
-    PUBLIC_GATEWAY: publicGateway,
-    [setting]: backends && JSON.stringify(backends),
-  };
-  const found = {
-    name: written?.name,
-    domain: written?.domain,
-    kvId: written?.kvId,
-    bucket: written?.buckets.find(({ binding }) => binding === bucket?.binding)?.bucket,
-    SERVICE_ID: written?.vars['SERVICE_ID'],
-    PUBLIC_GATEWAY: written?.vars['PUBLIC_GATEWAY'],
-    [setting]: written && JSON.stringify(JSON.parse(written.vars[setting] ?? '[]')),
-  };
-  const keys = ['name', 'domain', 'kvId', 'bucket', 'SERVICE_ID', 'PUBLIC_GATEWAY', setting] as const;
-  const wrong = keys.filter((key) => expected[key] !== undefined && expected[key] !== found[key]);
+  const rows = [
+    ['name', name, written?.name],
+    ['domain', domain, written?.domain],
+    ['kvId', kvId, written?.kvId],
+    ['bucket', bucket?.bucket, written?.buckets.find(({ binding }) => binding === bucket?.binding)?.bucket],
+    ['SERVICE_ID', serviceId, written?.vars['SERVICE_ID']],
+    ['PUBLIC_GATEWAY', publicGateway, written?.vars['PUBLIC_GATEWAY']],
+    [setting, backends && JSON.stringify(backends), JSON.stringify(JSON.parse(written?.vars[setting] ?? '[]'))],
+  ] as const;
+  const wrong = rows.flatMap(([key, expected, found]) => (expected === undefined || expected === found ? [] : [key]));
   if (wrong.length > 0)
     throw new SealpinError('misconfigured', `${path} has a form that setup cannot change; it is as before`, {
       hint: `set ${wrong.join(', ')} yourself, then run npm run setup again`,
