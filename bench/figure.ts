@@ -92,33 +92,44 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
   );
 }
 
+/** What one run of a task gives: a number, or several by name. */
+type Run = number | Readonly<Record<string, number>>;
+type Tasks = Readonly<Record<string, () => Promise<Run>>>;
+type Samples<R extends Run> = R extends number ? Sample : { [Name in keyof R]: Sample };
+
 /**
  * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
  * Before each run the disk is synced, so that none pays for what another one left, and one line on
  * stderr says which it is.
- * @param tasks each resolves with one number, the figure of one run
+ * @param tasks each resolves with the figure of one run, or with several
  * @param rounds runs of each, at least 1
  * @param o.warmUp whether a round before them does not count
  */
-export async function interleave<K extends string>(
-  tasks: Record<K, () => Promise<number>>,
+export async function interleave<T extends Tasks>(
+  tasks: T,
   rounds = 5,
   { warmUp = true }: { warmUp?: boolean } = {},
-): Promise<Record<K, Sample>> {
-  const names = Object.keys(tasks) as K[];
-  const runs = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<K, number[]>;
+): Promise<{ [K in keyof T]: Samples<Awaited<ReturnType<NonNullable<T[K]>>>> }> {
+  const all = Object.entries(tasks).map(([name, task]) => ({ name, task, figures: new Map<string, number[]>() }));
   const shares: number[] = [];
   for (let round = warmUp ? 0 : 1; round <= rounds; round += 1) {
-    for (const name of names) {
+    for (const { name, task, figures } of all) {
       console.error(`  ${name}: ${round === 0 ? 'warm-up' : `${round} of ${rounds}`}`);
       spawnSync('sync');
       shares.push(await othersShare());
-      const figure = await tasks[name]();
-      if (round > 0) runs[name].push(figure);
+      const run = await task();
+      for (const [figure, number] of Object.entries(typeof run === 'number' ? { '': run } : run))
+        if (round > 0) figures.set(figure, [...(figures.get(figure) ?? []), number]);
     }
   }
   const others = shares.reduce((sum, share) => sum + share, 0) / shares.length;
-  return Object.fromEntries(names.map((name) => [name, { ...summarize(runs[name]), others }])) as Record<K, Sample>;
+  const samples = all.map(({ name, figures }) => {
+    const named = Object.fromEntries(
+      [...figures].map(([figure, numbers]) => [figure, { ...summarize(numbers), others }]),
+    );
+    return [name, named[''] ?? named];
+  });
+  return Object.fromEntries(samples);
 }
 
 /** Time in which `othersShare` looks, in ms. */

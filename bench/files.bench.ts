@@ -47,7 +47,7 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
       opensslDecrypt: run('openssl', ...openssl, '-d', '-in', path('in.ssl'), '-out', path('out.ssl')),
     }),
   };
-  const samples = await interleave<string>({ ...tasks, ...peers }, 2, { warmUp: false });
+  const samples = await interleave<Record<string, () => Promise<number>>>({ ...tasks, ...peers }, 2, { warmUp: false });
   for (const way of ['encrypt', 'decrypt'] as const)
     for (const [name, key, atMost] of [
       ['age', way === 'encrypt' ? 'ageEncrypt' : 'ageDecrypt', 1.2],

@@ -6,7 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { interleave, peer, secondsOf, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
+import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
@@ -177,35 +177,22 @@ async function* nodes(): AsyncGenerator<Figure> {
     const kubo = await peerNode?.start();
     const mebibytes = 256;
     const before = carSections(mebibytes);
-    // One run gives three figures: the other tasks hand over what the first has measured.
-    const ours = { cat: 0, imported: 0 };
-    const theirs = { cat: 0, imported: 0 };
-    const tasks = {
-      async add() {
-        const { add, ...others } = await speeds(embedded, mebibytes, before);
-        Object.assign(ours, others);
-        return add;
+    const { ours, theirs } = await interleave(
+      {
+        ours: () => speeds(embedded, mebibytes, before),
+        ...(kubo && { theirs: () => speeds(kubo, mebibytes, before) }),
       },
-      cat: async () => ours.cat,
-      imported: async () => ours.imported,
-      async kuboAdd() {
-        if (!kubo) return 0;
-        const { add, ...others } = await speeds(kubo, mebibytes, before);
-        Object.assign(theirs, others);
-        return add;
-      },
-      kuboCat: async () => theirs.cat,
-      kuboImported: async () => theirs.imported,
-    };
-    const { add, cat, imported, kuboAdd, kuboCat, kuboImported } = await interleave(tasks, 3);
-    const figure = (what: string, own: Sample, theirs: Sample, atLeast: number): Figure =>
-      figureOf(`embedded node, ${what} of 256 MiB`, 'MiB/s', own, {
-        peer: kubo && peer('Kubo', theirs),
+      3,
+    );
+    for (const [what, key, atLeast] of [
+      ['add', 'add', 300],
+      ['dag/import', 'imported', 300],
+      ['cat', 'cat', 400],
+    ] as const)
+      yield figureOf(`embedded node, ${what} of 256 MiB`, 'MiB/s', ours[key], {
+        peer: theirs && peer('Kubo', theirs[key]),
         target: { value: { atLeast } },
       });
-    yield figure('add', add, kuboAdd, 300);
-    yield figure('dag/import', imported, kuboImported, 300);
-    yield figure('cat', cat, kuboCat, 400);
   } finally {
     await node.remove();
     await peerNode?.remove();

@@ -111,13 +111,13 @@ async function received(browser: RunningBrowser, link: string): Promise<Times> {
 }
 
 async function* receiving(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
-  const grown = { page: [] as number[], bare: [] as number[] };
-  const page = async (): Promise<number> => {
-    const { opened, ended } = await watching(browser.pid, grown.page, () => received(browser, o.large));
-    return (receivedMiB * 1000) / (ended - opened);
-  };
-  const bare = (): Promise<number> =>
-    watching(browser.pid, grown.bare, () =>
+  const page = () =>
+    watching(browser.pid, async () => {
+      const { opened, ended } = await received(browser, o.large);
+      return (receivedMiB * 1000) / (ended - opened);
+    });
+  const bare = () =>
+    watching(browser.pid, () =>
       inPage(
         browser,
         o,
@@ -127,9 +127,9 @@ async function* receiving(name: string, browser: RunningBrowser, o: Fixture): As
         receivedMiB,
       ),
     );
-  const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
-  yield figure(`${name}: receive ${receivedMiB} MiB`, speeds, { atLeast: 0.5 });
-  yield memory(name, 'receiving', grown);
+  const samples = await interleave({ page, bare }, rounds, { warmUp: false });
+  yield speed(`${name}: receive ${receivedMiB} MiB`, samples, { atLeast: 0.5 });
+  yield memory(name, 'receiving', samples);
 }
 
 async function* sending(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
@@ -149,13 +149,12 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
       await tab.close();
     }
   };
-  const grown = { page: [] as number[], bare: [] as number[] };
-  const page = (): Promise<number> =>
-    watching(browser.pid, grown.page, () =>
+  const page = () =>
+    watching(browser.pid, () =>
       choose('#choose', `document.getElementById('compose-button').click(); ${waitFor('sent')}`),
     );
-  const bare = (): Promise<number> =>
-    watching(browser.pid, grown.bare, () =>
+  const bare = () =>
+    watching(browser.pid, () =>
       choose(
         '#bare',
         `const headers = { Authorization: 'Bearer ${o.apiKey}' };
@@ -164,18 +163,24 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
         if (!response.ok) throw new Error(await response.text());`,
       ),
     );
-  const speeds = await interleave({ page, bare }, rounds, { warmUp: false });
-  yield figure(`${name}: send ${sentMiB} MiB`, speeds, { atLeast: 0.6 });
-  yield memory(name, 'sending', grown);
+  const samples = await interleave({ page, bare }, rounds, { warmUp: false });
+  yield speed(`${name}: send ${sentMiB} MiB`, samples, { atLeast: 0.6 });
+  yield memory(name, 'sending', samples);
+}
+
+type Samples = Record<'page' | 'bare', { speed: Sample; grown: Sample }>;
+
+function speed(name: string, { page, bare }: Samples, ratio: { atLeast: number }): Figure {
+  return figureOf(name, 'MiB/s', page.speed, { peer: peer('a bare fetch', bare.speed), target: { ratio } });
 }
 
 /** By how many MiB a browser grew at a task. */
-function memory(name: string, task: string, { page, bare }: Record<'page' | 'bare', number[]>): Figure {
+function memory(name: string, task: string, { page, bare }: Samples): Figure {
   return {
     figure: `${name}: memory for ${task}, the most of ${rounds}`,
     unit: 'MiB',
-    value: summarize(page).high,
-    peer: { name: 'a bare fetch', value: summarize(bare).high },
+    value: page.grown.high,
+    peer: { name: 'a bare fetch', value: bare.grown.high },
     target: { value: { atMost: name === 'Firefox' ? 700 : 500 } },
   };
 }
@@ -216,21 +221,14 @@ function waitFor(state: string): string {
   return `while (document.getElementById('${state}').hidden) await new Promise((resolve) => setTimeout(resolve, 20));`;
 }
 
-/**
- * Does some work, and adds to `grown` by how many MiB the browser became larger meanwhile, at most.
- */
-async function watching<T>(pid: number, grown: number[], work: () => Promise<T>): Promise<T> {
+/** Does some work for its speed; `grown`: by how many MiB the browser became larger, at most. */
+async function watching(pid: number, work: () => Promise<number>): Promise<{ speed: number; grown: number }> {
   const before = proportionalMiB(pid);
   let most = before;
   const timer = setInterval(() => (most = Math.max(most, proportionalMiB(pid))), sampleMs);
   try {
-    return await work();
+    return { speed: await work(), grown: most - before };
   } finally {
     clearInterval(timer);
-    grown.push(most - before);
   }
-}
-
-function figure(name: string, { page, bare }: Record<'page' | 'bare', Sample>, ratio?: { atLeast: number }): Figure {
-  return figureOf(name, 'MiB/s', page, { peer: peer('a bare fetch', bare), target: ratio && { ratio } });
 }

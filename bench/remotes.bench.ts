@@ -50,7 +50,7 @@ async function* compared(dir: string, store: Versitygw): AsyncGenerator<Figure> 
       [`${name} store`, () => fillFile(file, fileBytes).then(timed(way.store))],
       [`${name} fetch`, () => rm(out, { recursive: true, force: true }).then(timed(way.fetch))],
     ]);
-    const samples = await interleave<string>(Object.fromEntries(tasks) as Record<string, () => Promise<number>>, 2);
+    const samples = await interleave(Object.fromEntries(tasks) as Record<string, () => Promise<number>>, 2);
     for (const [what, figure] of [
       ['store', 'ecc-encrypt into versitygw, 256 MiB'],
       ['fetch', 'ecc-decrypt from versitygw, 256 MiB'],

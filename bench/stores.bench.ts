@@ -51,27 +51,18 @@ async function* throughput(): AsyncGenerator<Figure> {
   };
   const all: Partial<Record<Kind, AtBackend>> = started;
   try {
-    const reads: Partial<Record<Kind, number>> = {};
-    const tasks: Record<string, () => Promise<number>> = {};
+    const tasks: Partial<Record<Kind, () => ReturnType<typeof speeds>>> = {};
     for (const [kind, { service }] of Object.entries(all) as [Kind, AtBackend][]) {
       const { apiKey } = await service.account();
-      tasks[kind] = async () => {
-        const { stored, read } = await speeds(service, { Authorization: `Bearer ${apiKey}` });
-        reads[kind] = read;
-        return stored;
-      };
-      tasks[`${kind} read`] = async () => reads[kind] ?? 0;
+      tasks[kind] = () => speeds(service, { Authorization: `Bearer ${apiKey}` });
     }
     const samples = await interleave(tasks, 3);
-    for (const [what, suffix] of [
-      ['stored', ''],
-      ['read', ' read'],
-    ] as const)
-      for (const kind of Object.keys(all).filter((each) => each !== 'kubo')) {
-        const [own, kubo] = [samples[`${kind}${suffix}`], samples[`kubo${suffix}`]];
-        if (own === undefined) continue;
-        yield figureOf(`${names[kind as Kind]}, 90 MiB ${what}`, 'MiB/s', own, kubo && { peer: peer('Kubo', kubo) });
-      }
+    const { kubo, ...others } = samples;
+    for (const what of ['stored', 'read'] as const)
+      for (const [kind, own] of Object.entries(others))
+        yield figureOf(`${names[kind as Kind]}, 90 MiB ${what}`, 'MiB/s', own[what], {
+          peer: kubo && peer('Kubo', kubo[what]),
+        });
   } finally {
     for (const { close } of Object.values(all)) await close();
   }

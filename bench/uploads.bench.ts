@@ -1,6 +1,6 @@
 /** Uploads in one request, in workerd: what they cost in CPU. */
 import { randomBytes } from 'node:crypto';
-import { interleave, peer, secondsOf, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
+import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { sendAndRead, startSink } from './worker-fixture.ts';
@@ -34,25 +34,20 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
       { figure: 'JSON 64 MiB', run: storing('encrypted', json, 'application/json', 64 * MiB), cpu: 1.6, rate: 0.6 },
     ];
     for (const { figure, run, cpu, rate } of kinds) {
-      const cpus: number[] = [];
-      const ours = async (): Promise<number> => {
-        const { cpuMs, seconds, mebibytes } = await run();
-        cpus.push(cpuMs / mebibytes);
-        return mebibytes / seconds;
-      };
-      const leastCpus: number[] = [];
-      const bare = (path: string, cpus?: number[]) => async (): Promise<number> => {
+      const bare = (path: string) => async () => {
         const cpu = cpuMs(pass.pid);
         const seconds = await secondsOf(() => sendAndRead(pass.url, 'POST', path, {}, raw));
-        cpus?.push(((cpuMs(pass.pid) - cpu) * MiB) / raw.length);
-        return raw.length / MiB / seconds;
+        const mebibytes = raw.length / MiB;
+        return { cpu: (cpuMs(pass.pid) - cpu) / mebibytes, rate: mebibytes / seconds };
       };
-      const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') }, 3);
-      const least = peer('read, hash, send and no more', summarize(leastCpus.slice(1)));
-      const target = { ratio: { atMost: cpu } };
-      yield figureOf(`CPU of ${figure}`, 'ms/MiB', summarize(cpus.slice(1)), { peer: least, target });
-      const passing = peer('a Worker that passes it on', speed.peer);
-      yield figureOf(figure, 'MiB/s', speed.ours, { peer: passing, target: { ratio: { atLeast: rate } } });
+      const { ours, least, passing } = await interleave(
+        { ours: run, least: bare('/least'), passing: bare('/pass') },
+        3,
+      );
+      const peerCpu = peer('read, hash, send and no more', least.cpu);
+      yield figureOf(`CPU of ${figure}`, 'ms/MiB', ours.cpu, { peer: peerCpu, target: { ratio: { atMost: cpu } } });
+      const peerRate = peer('a Worker that passes it on', passing.rate);
+      yield figureOf(figure, 'MiB/s', ours.rate, { peer: peerRate, target: { ratio: { atLeast: rate } } });
     }
   } finally {
     await pass.close();
@@ -60,9 +55,10 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
   }
 }
 
-type MeasuredUpload = { cpuMs: number; seconds: number; mebibytes: number };
-
-/** Stores a body and deletes it again, so that each upload is the first of its CID. */
+/**
+ * Stores a body and deletes it again, so that each upload is the first of its CID. `cpu` in ms a
+ * MiB, `rate` in MiB a second.
+ */
 async function stored(
   service: Service,
   apiKey: string,
@@ -70,7 +66,7 @@ async function stored(
   body: Buffer,
   type: string,
   bytes: number,
-): Promise<MeasuredUpload> {
+): Promise<{ cpu: number; rate: number }> {
   const headers = {
     Authorization: `Bearer ${apiKey}`,
     'Content-Type': type,
@@ -84,5 +80,5 @@ async function stored(
   const used = cpuMs(service.pid) - cpu;
   const { fileId } = JSON.parse(answer) as { fileId: string };
   await sendAndRead(service.url, 'DELETE', `/v1/storage/${fileId}`, { Authorization: `Bearer ${apiKey}` });
-  return { cpuMs: used, seconds, mebibytes: bytes / MiB };
+  return { cpu: (used * MiB) / bytes, rate: bytes / MiB / seconds };
 }
