@@ -1,7 +1,6 @@
 /** The container formats next to other implementations, in Node, workerd and Chromium. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { Worker } from 'node:worker_threads';
 import { interleave, secondsOf, type Bench, type Figure, type Sample, figureOf, peer, MiB } from './figure.ts';
 import { bundle } from '../cli/local/code/bundle.ts';
@@ -9,6 +8,7 @@ import { nodeProvider } from '../cli/keys/node-provider.ts';
 import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
 import { launchChromium } from '../testkit/browsers/chromium.ts';
+import { startLoopbackServer } from '../testkit/loopback-server.ts';
 import { pathOf } from '../testkit/programs/programs.ts';
 import { startModule } from '../testkit/workerd.ts';
 import type { Kind } from './workers/crypto-isolate.ts';
@@ -154,24 +154,19 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
 async function* inChromium(): AsyncGenerator<Figure> {
   if (pathOf('chromium') === undefined) return;
   const script = await bundle(isolate, { format: 'iife' });
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     const isScript = request.url === '/isolate.js';
     response
       .setHeader('content-type', isScript ? 'text/javascript' : 'text/html')
       .end(isScript ? script : '<script src="/isolate.js"></script>');
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
   const browser = await launchChromium({ isWhole: true });
   try {
     const page = await browser.newPage();
-    const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('the server has no port');
-    await page.goto(`http://127.0.0.1:${address.port}/`);
+    await page.goto(server.url);
     yield* measured('Chromium', (kind) => page.evaluate(`work(${JSON.stringify(kind)}, ${isolateMebibytes})`));
   } finally {
     await browser.close();
-    server.close();
+    await server.close();
   }
 }
