@@ -145,7 +145,11 @@ function startRequest({ request, response, url, headers }: Exchange): ClientRequ
 const answerTo = async (onward: ClientRequest): Promise<IncomingMessage> =>
   ((await once(onward, 'response')) as [IncomingMessage])[0];
 
-async function sendOnce(exchange: Exchange, found: Fault | undefined): Promise<IncomingMessage> {
+/**
+ * Passes a request on. A client that breaks off breaks off there, too.
+ * @returns the response, with its body still to come
+ */
+export async function sendOnce(exchange: Exchange, found?: Fault): Promise<IncomingMessage> {
   const { request } = exchange;
   const onward = startRequest(exchange);
   request.once('close', () => void (request.complete || onward.destroy()));

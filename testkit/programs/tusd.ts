@@ -2,13 +2,14 @@
  * Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that
  * Sealpin adds.
  */
-import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cidOfBytes } from '../cid.ts';
+import { sendOnce } from '../faulty-proxy.ts';
 import { pathOf, startProgram } from './programs.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 
@@ -127,17 +128,10 @@ async function uploadedFile(path: string, fileId: string) {
   return { fileId, cid: await cidOfBytes(createReadStream(path) as AsyncIterable<Buffer>) };
 }
 
-/**
- * Passes a request on. A client that breaks off breaks off at tusd, too, which keeps what it has.
- */
+/** Passes a request on. tusd keeps what it has where a client breaks off. */
 async function forward(request: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
-  const onward = requestHttp(target, {
-    method: request.method,
-    headers: { ...request.headers, host: new URL(target).host },
-  });
-  request.once('close', () => void (request.complete || onward.destroy()));
-  request.pipe(onward);
-  const [answer] = (await once(onward, 'response')) as [IncomingMessage];
+  const url = new URL(target);
+  const answer = await sendOnce({ request, response, url, headers: { ...request.headers, host: url.host } });
   const headers = { ...answer.headers };
   const [, id] = /\/([0-9a-f]{32})$/.exec(headers.location ?? '') ?? [];
   if (id !== undefined) headers.location = `/v1/uploads/${uuidOf(id)}`;
