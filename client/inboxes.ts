@@ -104,24 +104,13 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
     },
     async open(id, { keys, signal } = {}) {
       const identities = keys === undefined ? await accountIdentities(http, apiKey, signal) : identitiesOf({ keys });
-      return receivedFrom(await openDelivery(http, id, { identities, signal }), http.url);
+      const path = `v1/storage/${encodeURIComponent(id)}`;
+      const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+      const sealed = await readDelivery(http, about, signal);
+      return receivedFrom(await openSealed(sealed, identities, placeOf(http, about)), http.url);
     },
     close: (keyId, { signal } = {}) => revokeKey(http, keyId, signal),
   };
-}
-
-/**
- * Opens the parcel of a delivery.
- * @throws SealpinError `not_found`, `parcel_invalid` for another file, `decrypt_failed`
- */
-async function openDelivery(
-  http: ServiceHttp,
-  id: string,
-  { identities, signal }: { identities: readonly Identity[]; signal: AbortSignal | undefined },
-): Promise<Parcel> {
-  const path = `v1/storage/${encodeURIComponent(id)}`;
-  const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
-  return openSealed(await readDelivery(http, about, signal), identities, placeOf(http, about));
 }
 
 /**

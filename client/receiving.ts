@@ -6,8 +6,6 @@ import {
   webProvider,
   type CryptoProvider,
   type Identity,
-  type OpenedAt,
-  type RandomAccess,
 } from '../shared/crypto/index.ts';
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
@@ -264,7 +262,11 @@ export async function openReceived(
   const stopped = withStop(signal);
   try {
     const blob = await openBlob(cid, from, stopped.signal, o);
-    const opened = await openStored(accessTo(blob), credentials, o);
+    const stored = accessTo(blob);
+    const opened =
+      'fileKey' in credentials
+        ? await openAtWithFileKey(stored, { ...credentials, pool: o.pool })
+        : await openAt(stored, { identities: identitiesOf(credentials), pool: o.pool });
     if (size !== undefined && size !== opened.plaintextBytes) throw wrongSize();
     return { size: opened.plaintextBytes, read: (range) => opened.decryptRange(range) };
   } catch (error) {
@@ -276,14 +278,4 @@ export async function openReceived(
 /** The error for a file that is authentic, and not as long as the parcel says. */
 export function wrongSize(): SealpinError {
   return new SealpinError('parcel_invalid', "the file's size does not match the parcel");
-}
-
-function openStored(
-  stored: RandomAccess,
-  credentials: With,
-  { pool }: { pool?: BufferPool | undefined },
-): Promise<OpenedAt> {
-  return 'fileKey' in credentials
-    ? openAtWithFileKey(stored, { ...credentials, pool })
-    : openAt(stored, { identities: identitiesOf(credentials), pool });
 }
