@@ -4,11 +4,11 @@
  * caller hands those in.
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
+import { encodePadded, utf8 } from '../shared/crypto/bytes.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import { chunkType, tusVersion } from '../shared/tus-protocol.ts';
 import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
-import { base64 } from './web-bytes.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -122,15 +122,12 @@ export async function createUpload(
   }
 }
 
-const toUtf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
-
 function metadataOf({ cid, provisional = false, expiresAt, encryptAs }: UploadToCreate): Record<string, string> {
-  const values = [
-    ...(encryptAs === undefined ? [] : [`filename ${base64(toUtf8(encryptAs))}`]),
-    ...(cid === undefined ? [] : [`cid ${base64(toUtf8(cid))}`]),
-    ...(provisional ? [`provisional ${base64(toUtf8('true'))}`] : []),
-    ...(expiresAt === undefined ? [] : [`expiresAt ${base64(toUtf8(expiresAt.toISOString()))}`]),
-  ];
+  const time = expiresAt?.toISOString();
+  const metadata = { filename: encryptAs, cid, provisional: provisional ? 'true' : undefined, expiresAt: time };
+  const values = Object.entries(metadata).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name} ${encodePadded(utf8(value))}`],
+  );
   return values.length === 0 ? {} : { 'Upload-Metadata': values.join(',') };
 }
 

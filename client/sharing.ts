@@ -9,6 +9,7 @@ import {
   type ShareChange,
   type ShareRequest,
 } from '../shared/api.ts';
+import { encodePadded } from '../shared/crypto/bytes.ts';
 import {
   passwordRecipient,
   type CryptoProvider,
@@ -22,7 +23,6 @@ import { abandonMs, untilAnswered, type RetryOptions } from './attempts.ts';
 import { recipientsOf } from './credentials.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import type { ServiceHttp } from './service-http.ts';
-import { base64 } from './web-bytes.ts';
 
 export type ShareOptions = Readonly<ShareTerms> & {
   /** In 7 days when undefined. The service has a maximum. */
@@ -85,7 +85,7 @@ export async function shareParcel(
   const { expiresAt } = o;
   const request: ShareRequest = {
     id,
-    record: base64(record),
+    record: encodePadded(record),
     files: [...files],
     password: o.password !== undefined,
     ...membersOf(ShareTerms, o),

@@ -109,11 +109,6 @@ export function abortable(
   });
 }
 
-/** Base64 (RFC 4648 section 4). `Uint8Array.toBase64` is not in all of the browsers yet. */
-export function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
-}
-
 /** The bytes of valid base64. */
 export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
