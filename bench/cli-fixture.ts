@@ -2,7 +2,7 @@
  * Fixture of the benches of the command line: the built command line, a running service and a
  * temporary directory.
  */
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream, readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -93,11 +93,6 @@ export async function watched(
 /** Makes a task that resolves with the seconds that `act` takes. */
 export function timed(act: () => unknown): () => Promise<number> {
   return () => secondsOf(act);
-}
-
-/** Checks that a program is installed: a call of it with these arguments succeeds. */
-export function has(program: string, ...args: string[]): boolean {
-  return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
 }
 
 /** Makes an identity of age in `age.key`; returns its recipient. */

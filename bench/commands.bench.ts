@@ -7,7 +7,8 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
-import { ageRecipient, withCli, command, fillFile, has, sealpin, timed, watched } from './cli-fixture.ts';
+import { isInstalled } from '../testkit/programs/programs.ts';
+import { ageRecipient, withCli, command, fillFile, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
 import { interleave, peer, summarize, figureOf } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
@@ -100,7 +101,7 @@ async function* storing(
     },
   });
   const kubo = kuboProgram();
-  if (kubo === undefined || !has('age', '--version')) {
+  if (kubo === undefined || !isInstalled('age', ['--version'])) {
     await interleave({ stored: ours.stored, fetched: ours.fetched }, rounds, { warmUp });
     yield figureOf(`${whole}${on}`, 's', summarize(ours.wholes.slice(-rounds)));
     return;

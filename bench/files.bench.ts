@@ -8,7 +8,8 @@ import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ageRecipient, buildCommand, command, fillFile, has, sealpin, timed } from './cli-fixture.ts';
+import { isInstalled } from '../testkit/programs/programs.ts';
+import { ageRecipient, buildCommand, command, fillFile, sealpin, timed } from './cli-fixture.ts';
 import { interleave, peer, type Bench, type Figure, figureOf } from './figure.ts';
 
 /** `npm run bench files`. */
@@ -20,7 +21,7 @@ export const bench: Bench = {
     const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
     try {
       yield* compared(dir);
-      if (has('age', '--version') && has('bash', '--version')) yield* folders(dir);
+      if (isInstalled('age', ['--version']) && isInstalled('bash', ['--version'])) yield* folders(dir);
     } finally {
       await rm(dir, { recursive: true, force: true });
     }
@@ -41,8 +42,8 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
   };
   const openssl = ['enc', '-aes-256-ctr', '-pbkdf2', '-iter', '1', '-pass', 'pass:bench'];
   const peers = {
-    ...(has('age', '--version') && ageTasks(dir, run)),
-    ...(has('openssl', 'version') && {
+    ...(isInstalled('age', ['--version']) && ageTasks(dir, run)),
+    ...(isInstalled('openssl', ['version']) && {
       opensslEncrypt: run('openssl', ...openssl, '-in', path('in'), '-out', path('in.ssl')),
       opensslDecrypt: run('openssl', ...openssl, '-d', '-in', path('in.ssl'), '-out', path('out.ssl')),
     }),

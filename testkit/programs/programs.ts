@@ -16,7 +16,7 @@ export function run(program: string, args: readonly string[], input?: Uint8Array
 }
 
 /** Checks that a program is installed: a call of it succeeds. */
-function isInstalled(program: string, args: readonly string[]): boolean {
+export function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
