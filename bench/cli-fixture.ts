@@ -16,8 +16,15 @@ import { peakMiB } from './process-stats.ts';
 /** The command line as shipped. */
 export const command = join(packageRoot(), 'dist/sealpin.cjs');
 
-export function buildCommand(): void {
+/** Builds the command line, and makes a directory, which is removed when `use` ends. */
+export async function* withCommand<T>(use: (dir: string) => AsyncIterable<T>): AsyncGenerator<T> {
   execFileSync(process.execPath, [join(packageRoot(), 'cli/build.ts')]);
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
+  try {
+    yield* use(dir);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
 }
 
 /** A directory with keys and a running local service, for benches of the command line. */
@@ -35,10 +42,8 @@ export type CliFixture = {
  * ends.
  */
 export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>): AsyncGenerator<T> {
-  buildCommand();
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  const data = `--data-dir=${join(dir, 'data')}`;
-  try {
+  yield* withCommand<T>(async function* (dir) {
+    const data = `--data-dir=${join(dir, 'data')}`;
     const started = sealpin('start', '--detach', '--port=0', '--json', '--quiet', data);
     try {
       const { url, keyFile } = JSON.parse(started) as { url: string; keyFile: string };
@@ -50,9 +55,7 @@ export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>
     } finally {
       sealpin('stop', '--quiet', data);
     }
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
+  });
 }
 
 /** Runs a command to its end; returns its trimmed stdout. @throws when it fails */

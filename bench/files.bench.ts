@@ -5,11 +5,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isInstalled } from '../testkit/programs/programs.ts';
-import { ageRecipient, buildCommand, command, fillFile, sealpin, timed } from './cli-fixture.ts';
+import { ageRecipient, command, fillFile, sealpin, timed, withCommand } from './cli-fixture.ts';
 import { interleave, peer, type Bench, type Figure, figureOf } from './figure.ts';
 
 /** `npm run bench files`. */
@@ -17,14 +16,10 @@ export const bench: Bench = {
   name: 'files',
   measures: '1 GiB from file to file, next to age and openssl; folders of small files, next to tar and age',
   async *run() {
-    buildCommand();
-    const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-    try {
+    yield* withCommand<Figure>(async function* (dir) {
       yield* compared(dir);
       if (isInstalled('age', ['--version']) && isInstalled('bash', ['--version'])) yield* folders(dir);
-    } finally {
-      await rm(dir, { recursive: true, force: true });
-    }
+    });
   },
 };
 

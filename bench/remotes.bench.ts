@@ -3,12 +3,11 @@
  * service between.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasVersitygw, startVersitygw, type Versitygw } from '../testkit/object-stores/versitygw.ts';
 import { pathOf } from '../testkit/programs/programs.ts';
-import { buildCommand, fillFile, sealpin, timed, watched } from './cli-fixture.ts';
+import { fillFile, sealpin, timed, watched, withCommand } from './cli-fixture.ts';
 import { figureOf, interleave, MiB, peer, type Bench, type Figure } from './figure.ts';
 import { atVersitygw } from './stores.bench.ts';
 
@@ -20,15 +19,14 @@ export const bench: Bench = {
   measures: '256 MiB encrypted into versitygw and back, next to rclone crypt and restic',
   async *run() {
     if (!hasVersitygw()) return;
-    buildCommand();
-    const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-    const store = await startVersitygw();
-    try {
-      yield* compared(dir, store);
-    } finally {
-      await store.close();
-      await rm(dir, { recursive: true, force: true });
-    }
+    yield* withCommand<Figure>(async function* (dir) {
+      const store = await startVersitygw();
+      try {
+        yield* compared(dir, store);
+      } finally {
+        await store.close();
+      }
+    });
   },
 };
 
