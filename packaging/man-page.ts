@@ -104,12 +104,10 @@ function commandPage(command: Command, text: string, version: string): string {
 function taskPage(name: string, text: string, version: string): string {
   const [title, ...others] = lexer(text);
   if (title === undefined || !isHeading(title, 1)) throw new TypeError(`${name}.md has no title`);
-  const begin = others.findIndex((token) => isHeading(token, 2));
   return [
     ...titleLines(`sealpin-${name}`, 7, (title as Tokens.Heading).text, version),
     '.SH DESCRIPTION',
-    ...others.slice(0, begin).flatMap(blockLines),
-    ...(begin < 0 ? others : others.slice(begin)).flatMap(blockLines),
+    ...others.flatMap(blockLines),
     '',
   ].join('\n');
 }
