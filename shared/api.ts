@@ -6,20 +6,7 @@
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
 
-export {
-  AccountId,
-  Base64,
-  FileId,
-  isBase64,
-  isContentType,
-  KeyId,
-  PageQuery,
-  type Recoverable,
-  Scope,
-  fullScopes,
-  scopes,
-  ShareId,
-} from './api/fields.ts';
+export * from './api/fields.ts';
 export { namedRecord } from './api/named-record.ts';
 export * from './api/accounts-shapes.ts';
 export * from './api/backup-shapes.ts';
