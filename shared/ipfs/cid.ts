@@ -72,19 +72,16 @@ export function isCid(text: string): boolean {
 }
 
 function readCid(text: string): Cid | undefined {
-  if (!/^b[a-z2-7]{58}$/.test(text)) return undefined;
-  const cid = cidFromBytes(decodeCid(text));
-  return cid?.text === text ? cid : undefined;
+  return /^b[a-z2-7]{58}$/.test(text) ? cidIn(base32, text) : undefined;
 }
 
-/**
- * The bytes of base32, or none for a second spelling: multiformats refuses spare bits that are set.
- */
-function decodeCid(text: string): Uint8Array {
+/** The CID of a text in this base; undefined for another one, and for a second spelling. */
+export function cidIn(base: Pick<typeof base32, 'decode' | 'encode'>, text: string): Cid | undefined {
   try {
-    return base32.decode(text);
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return new Uint8Array();
-    throw cause;
+    const cid = cidFromBytes(base.decode(text));
+    // One text for each base: no padding, no other case, no spare bits that are set.
+    return cid && base.encode(bytesOfCid(cid)) === text ? cid : undefined;
+  } catch {
+    return undefined;
   }
 }

@@ -7,7 +7,7 @@ import { base32, base32upper } from 'multiformats/bases/base32';
 import { base36 } from 'multiformats/bases/base36';
 import { base58btc } from 'multiformats/bases/base58';
 import { SealpinError } from '../errors.ts';
-import { bytesOfCid, cidBytes, cidFromBytes, cidFromV0, isCid, type Cid } from './cid.ts';
+import { cidBytes, cidFromV0, cidIn, type Cid } from './cid.ts';
 
 /** By the first character (https://github.com/multiformats/multibase). */
 const bases = { f: base16, b: base32, B: base32upper, k: base36, z: base58btc };
@@ -22,18 +22,8 @@ const maxLength = 1 + 2 * cidBytes;
  * @throws invalid_cid
  */
 export function canonicalCid(asked: string): Cid {
-  const cid = asked.length > maxLength ? undefined : (cidFromV0(asked) ?? decoded(asked));
-  if (cid === undefined || !isCid(cid.text)) throw new SealpinError('invalid_cid');
-  return cid;
-}
-
-function decoded(asked: string): Cid | undefined {
   const base = Object.entries(bases).find(([prefix]) => asked.startsWith(prefix))?.[1];
-  try {
-    const cid = base && cidFromBytes(base.decode(asked));
-    // One text for each base: no padding, no other case.
-    return cid && base.encode(bytesOfCid(cid)) === asked ? cid : undefined;
-  } catch {
-    return undefined;
-  }
+  const cid = asked.length > maxLength ? undefined : (cidFromV0(asked) ?? (base && cidIn(base, asked)));
+  if (cid === undefined) throw new SealpinError('invalid_cid');
+  return cid;
 }
