@@ -71,21 +71,13 @@ interface PieceReader {
  * @param length bytes of a buffer
  */
 export function pieceReader(stream: ReadableStream<Uint8Array>, length: number): PieceReader {
-  const acquired = acquireReader(stream);
-  if (acquired.byob) {
-    const { reader } = acquired;
-    const { read } = fillingReader(reader, freshMemory);
-    return {
-      async next() {
-        const piece = await read(length);
-        return piece.length === 0 ? undefined : piece;
-      },
-      cancel: (reason) => reader.cancel(reason),
-    };
-  }
-  const { reader } = acquired;
+  const { byob, reader } = acquireReader(stream);
   return {
     async next() {
+      if (byob) {
+        const piece = await fillingReader(reader, freshMemory).read(length);
+        return piece.length === 0 ? undefined : piece;
+      }
       for (;;) {
         const { done, value } = await reader.read();
         if (done || value.length > 0) return value;
