@@ -70,11 +70,6 @@ export function isHybridSecret(text: string): boolean {
   return Object.values(hybridKinds).some(({ secretPrefix }) => text.startsWith(`${secretPrefix.toUpperCase()}1`));
 }
 
-/** Encodes the public key of a seed as text. */
-function publicText(provider: CryptoProvider, name: HybridName, seed: Uint8Array): string {
-  return encodeKey(hybridKinds[name].prefix, hybridKinds[name].of(provider).publicKey(seed));
-}
-
 /**
  * Makes a post-quantum key pair as texts; throws `random_failed`.
  * @param given its seed, 32 bytes; a fresh one by default
@@ -86,10 +81,11 @@ export function newHybridKey(
 ): { seed: Uint8Array; secret: string; recipient: string } {
   const seed = given ?? draw(provider, seedBytes);
   if (seed.length !== seedBytes) throw new TypeError(`a seed has ${seedBytes} bytes`);
+  const { prefix, secretPrefix, of } = hybridKinds[name];
   return {
     seed,
-    secret: encodeKey(hybridKinds[name].secretPrefix, seed).toUpperCase(),
-    recipient: publicText(provider, name, seed),
+    secret: encodeKey(secretPrefix, seed).toUpperCase(),
+    recipient: encodeKey(prefix, of(provider).publicKey(seed)),
   };
 }
 
