@@ -5,24 +5,20 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, openSync, readdirSync } from 'node:fs';
+import { openSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePort } from '../../cli/local/port.ts';
 import { endWithProcess } from '../end-with-process.ts';
+import { newestBuilt } from '../programs/programs.ts';
 import { done, sendS3, type Bucket } from './s3-requests.ts';
 
 const run = promisify(execFile);
 
 /** The folder that `.ci/ceph` unpacked; undefined where there is none. */
-function cephFolder(): string | undefined {
-  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sealpin');
-  const names = existsSync(cache) ? readdirSync(cache).filter((name) => name.startsWith('ceph-')) : [];
-  return names.map((name) => join(cache, name)).findLast((path) => existsSync(join(path, 'usr/bin/radosgw')));
-}
+const cephFolder = (): string | undefined => newestBuilt('ceph', 'usr/bin/radosgw');
 
 /** The note of tests that are skipped without Ceph. */
 export const noCeph = 'Ceph is not there: unpack it with .ci/ceph';

@@ -2,12 +2,12 @@
  * Real Kubo nodes on loopback: the program named by SEALPIN_KUBO, or the one that `.ci/kubo` built.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { programCache, startProgram } from './programs.ts';
+import { newestBuilt, startProgram } from './programs.ts';
 
 const execute = promisify(execFile);
 
@@ -15,13 +15,8 @@ const execute = promisify(execFile);
 export function kuboProgram(): string | undefined {
   const { SEALPIN_KUBO } = process.env;
   if (SEALPIN_KUBO) return SEALPIN_KUBO;
-  const cache = programCache();
-  const built = existsSync(cache)
-    ? readdirSync(cache)
-        .filter((name) => name.startsWith('kubo-'))
-        .toSorted()
-    : [];
-  return built.map((name) => join(cache, name, 'ipfs')).findLast((path) => existsSync(path));
+  const folder = newestBuilt('kubo', 'ipfs');
+  return folder && join(folder, 'ipfs');
 }
 
 /** The note of tests that are skipped without Kubo. */

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -53,6 +53,14 @@ export async function startProgram<T>(
 /** The directory in which the scripts in `.ci/` build and install programs. */
 export function programCache(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sealpin');
+}
+
+/** The newest folder there with this name before its version, and with this file. */
+export function newestBuilt(name: string, file: string): string | undefined {
+  const cache = programCache();
+  const folders = existsSync(cache) ? readdirSync(cache).filter((each) => each.startsWith(`${name}-`)) : [];
+  const paths = folders.toSorted().map((each) => join(cache, each));
+  return paths.findLast((path) => existsSync(join(path, file)));
 }
 
 /**
