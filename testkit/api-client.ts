@@ -191,26 +191,21 @@ export type Client = Calls & {
 
 /** The operations as functions, which expect that they succeed. */
 function callsOf(ask: Client['ask']): Calls {
-  const operations = routes.flatMap(({ operationId: name, responses }) =>
-    name === undefined
-      ? []
-      : [
-          [
-            name,
-            async (given?: Given, init?: Init): Promise<unknown> => {
-              const response = await ask(name, given, init);
-              const bytes = await bytesOf(response);
-              const said = `${name} responds ${response.status} ${bytes.toString('utf8', 0, 300)}`;
-              expect(response.ok, said).toBe(true);
-              const shape = responses[response.status]?.['application/json'];
-              if (shape === undefined || shape === null) return bytes;
-              const value: unknown = JSON.parse(bytes.toString());
-              expect(v.safeParse(shape, value).issues, said).toBeUndefined();
-              return value;
-            },
-          ],
-        ],
-  );
+  const operations = routes.flatMap(({ operationId: name, responses }) => {
+    if (name === undefined) return [];
+    const call = async (given?: Given, init?: Init): Promise<unknown> => {
+      const response = await ask(name, given, init);
+      const bytes = await bytesOf(response);
+      const said = `${name} responds ${response.status} ${bytes.toString('utf8', 0, 300)}`;
+      expect(response.ok, said).toBe(true);
+      const shape = responses[response.status]?.['application/json'];
+      if (shape === undefined || shape === null) return bytes;
+      const value: unknown = JSON.parse(bytes.toString());
+      expect(v.safeParse(shape, value).issues, said).toBeUndefined();
+      return value;
+    };
+    return [[name, call]];
+  });
   return Object.fromEntries(operations) as Calls;
 }
 
