@@ -179,11 +179,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
   const front = guarded && backendKind === 'kubo' && isAlone(o) ? await freePort(0) : undefined;
-  const {
-    url: worker,
-    pid,
-    miniflare,
-  } = await startWorker((port) => ({
+  const worker = await startWorker((port) => ({
     ...serviceState(join(dir, 'state')),
     r2Buckets: ['BUCKET'],
     handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
@@ -192,8 +188,9 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
     bindings: bindingsOf(o.vars ?? {}, front ?? port, { backend, gateway }),
   }));
-  const listener = front === undefined ? undefined : await frontOf(front, worker, node as RunningNode);
-  const url = front === undefined ? worker : `http://127.0.0.1:${front}`;
+  const listener = front === undefined ? undefined : await frontOf(front, worker.url, node as RunningNode);
+  const url = front === undefined ? worker.url : `http://127.0.0.1:${front}`;
+  const { pid, miniflare } = worker;
   const bucket = bucketOf(gateway, miniflare);
   return {
     url,
