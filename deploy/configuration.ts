@@ -126,7 +126,7 @@ export function faultsOf(configuration: Configuration): ConfigurationFault[] {
     ...(['', 'on', 'off'].includes(gateway)
       ? []
       : [{ what: 'PUBLIC_GATEWAY is neither on nor off', todo: 'set it to "on" or "off"' }]),
-    ...originFaults(vars['CORS_ORIGINS'] ?? ''),
+    ...originFaults(configuration),
   ];
 }
 
@@ -135,8 +135,8 @@ export function originsOf({ vars }: Configuration): string[] {
   return (vars['CORS_ORIGINS'] ?? '').split(',').flatMap((each) => each.trim() || []);
 }
 
-function originFaults(list: string): ConfigurationFault[] {
-  return originsOf({ vars: { CORS_ORIGINS: list } } as unknown as Configuration)
+function originFaults(configuration: Configuration): ConfigurationFault[] {
+  return originsOf(configuration)
     .filter((each) => each !== '*' && URL.parse(each)?.origin !== each)
     .map((each) => ({
       what: `CORS_ORIGINS has "${each}", which is not an origin`,

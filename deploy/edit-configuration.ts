@@ -8,14 +8,14 @@ import { kvBinding, listSetting, readConfiguration, type Configuration } from '.
 
 /** Changes that setup writes. */
 export type ConfigurationChanges = {
-  name?: string;
+  name?: string | undefined;
   backends?: object[];
   /** A bucket to bind, which was not bound before. */
-  bucket?: { binding: string; bucket: string };
-  publicGateway?: 'on' | 'off';
-  domain?: string;
-  kvId?: string;
-  serviceId?: string;
+  bucket?: { binding: string; bucket: string } | undefined;
+  publicGateway?: 'on' | 'off' | undefined;
+  domain?: string | undefined;
+  kvId?: string | undefined;
+  serviceId?: string | undefined;
 };
 
 /**

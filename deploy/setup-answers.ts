@@ -36,12 +36,7 @@ export async function changesFor(
   const backends =
     kind === undefined ? {} : await backendsWith(kind, { options, before, context, name: name ?? before.name, isNew });
   const publicGateway = options.publicGateway ?? (canAsk ? await askGateway(before, context) : undefined);
-  return {
-    ...(name !== undefined && { name }),
-    ...(domain !== undefined && { domain }),
-    ...(publicGateway !== undefined && { publicGateway }),
-    ...backends,
-  };
+  return { name, domain, publicGateway, ...backends };
 }
 
 /** The type of backend that the flags name or imply. @throws usage where they contradict */
@@ -99,12 +94,10 @@ async function backendsWith(
     const region = options.region ?? (await askOr('Region of the bucket', 'us-east-1', context));
     return { backends: [{ id: 's3', type: kind, url, bucket, region, ...s3Secrets }, ...others] };
   }
-  const bound = before.buckets.find(({ binding }) => binding === bucketBinding);
+  const isBound = before.buckets.some(({ binding }) => binding === bucketBinding);
   const bucket = { binding: bucketBinding, bucket: options.bucket ?? `${o.name}-files` };
-  return {
-    backends: [{ id: 'r2', type: kind, binding: bucketBinding }, ...others],
-    ...(bound === undefined && { bucket }),
-  };
+  const entry = { id: 'r2', type: kind, binding: bucketBinding };
+  return { backends: [entry, ...others], bucket: isBound ? undefined : bucket };
 }
 
 /** Nothing changes about a bucket that is in use: its files are there. @throws misconfigured */

@@ -50,9 +50,8 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
   const kvId = deployed === undefined && wanted.kvId === undefined ? await leftNamespace(wrangler, wanted) : undefined;
   // The pins of a service that is there have the ID which follows from its namespace.
   const isNew = deployed === undefined && (wanted.vars['SERVICE_ID'] ?? '') === '';
-  const serviceId = isNew ? { serviceId: randomBytes(16).toString('hex') } : {};
-  if (await editConfiguration(options.config, { ...changes, ...serviceId, ...(kvId !== undefined && { kvId }) }))
-    print(`✓ wrote ${options.config}`);
+  const serviceId = isNew ? randomBytes(16).toString('hex') : undefined;
+  if (await editConfiguration(options.config, { ...changes, serviceId, kvId })) print(`✓ wrote ${options.config}`);
   const address = await deploy(wrangler, print);
   const tokens = await newTokens(present, options, context);
   await putSecrets(wrangler, { ...secrets, ...tokens }, print);
@@ -66,7 +65,7 @@ function changed(
 ): Configuration {
   return {
     ...before,
-    ...(name !== undefined && { name }),
+    name: name ?? before.name,
     kvId: /^0+$/.test(before.kvId ?? '') ? undefined : before.kvId,
     buckets: [...before.buckets, ...(bucket === undefined ? [] : [bucket])],
     vars: {
