@@ -69,11 +69,7 @@ export async function save(
   const write = (sink: PageSink, more: Writing = {}): Promise<Blob | undefined> =>
     engine.call('save', { file: index, sink }, { ...options, ...more });
 
-  if (to !== 'asked') {
-    await write({ kind: 'handle', handle: await newFileIn(to.into, file.name) });
-    return 'picked';
-  }
-  const handle = await pickedFile(file.name);
+  const handle = to === 'asked' ? await pickedFile(file.name) : await newFileIn(to.into, file.name);
   if (handle !== undefined) {
     await write({ kind: 'handle', handle });
     return 'picked';
