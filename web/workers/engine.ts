@@ -153,17 +153,10 @@ async function findFile({ file }: { file: File }): Promise<Found> {
       const { size, stream } = await open(file, { ...by, signal });
       await stream.cancel();
       const name = file.name.replace(/\.(?:age|sealpin|asc)$/i, '') || 'file';
-      const view = size === undefined ? { name } : { name, size };
-      return {
-        files: [
-          {
-            ...view,
-            async *read({ signal }) {
-              yield* chunksOf((await open(file, { ...by, signal })).stream);
-            },
-          },
-        ],
-      };
+      async function* read({ signal }: Pick<Running, 'signal'>): AsyncGenerator<Uint8Array> {
+        yield* chunksOf((await open(file, { ...by, signal })).stream);
+      }
+      return { files: [{ name, size, read }] };
     },
   };
   return { kind: 'container', needs };
