@@ -1,6 +1,6 @@
 /** The service in workerd: small requests a second, and pages of long lists. */
 import { randomBytes } from 'node:crypto';
-import { inLanes, interleave, peer, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
+import { inLanes, interleave, peer, secondsOf, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
 import { startService } from '../testkit/service.ts';
 import { filled, filledAccount, sendAndRead, startSink } from './worker-fixture.ts';
 
@@ -30,18 +30,11 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
   try {
     await (await bare.miniflare.getKVNamespace('API_KEYS')).put('key', JSON.stringify({ id: 'x', scopes: ['read'] }));
     const headers = { Authorization: `Bearer ${(await service.account()).apiKey}` };
-    const post = async (mode: string): Promise<string> =>
-      (
-        JSON.parse(
-          await sendAndRead(
-            service.url,
-            'POST',
-            `/v1/storage/${mode}`,
-            { ...headers, 'Content-Disposition': 'attachment; filename=x' },
-            block,
-          ),
-        ) as { fileId: string }
-      ).fileId;
+    const post = async (mode: string): Promise<string> => {
+      const about = { ...headers, 'Content-Disposition': 'attachment; filename=x' };
+      const answer = await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, about, block);
+      return (JSON.parse(answer) as { fileId: string }).fileId;
+    };
     const plain = await post('plain');
     const encrypted = await post('encrypted');
     const rates = await interleave({
@@ -97,7 +90,5 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
 
 /** Requests per second, `lanes` of them at a time. */
 async function rate(count: number, ask: () => Promise<unknown>, lanes = 16): Promise<number> {
-  const begun = performance.now();
-  await inLanes(count, lanes, ask);
-  return count / ((performance.now() - begun) / 1000);
+  return count / (await secondsOf(() => inLanes(count, lanes, ask)));
 }
