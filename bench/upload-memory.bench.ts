@@ -72,15 +72,9 @@ const modeOf = (index: number): string => (index % 2 === 0 ? 'encrypted' : 'plai
 /** An upload in one request; every fourth is in JSON. */
 async function inOne({ url }: Service, headers: Record<string, string>, index: number): Promise<void> {
   const about = { ...headers, 'Content-Disposition': 'attachment; filename=x' };
-  if (index % 4 === 3)
-    await sendAndRead(
-      url,
-      'POST',
-      '/v1/storage/encrypted',
-      { ...about, 'Content-Type': 'application/json' },
-      fileAsJson,
-    );
-  else await sendAndRead(url, 'POST', `/v1/storage/${modeOf(index)}`, { ...about, 'Content-Type': 'image/png' }, body);
+  const [mode, type, bytes] =
+    index % 4 === 3 ? ['encrypted', 'application/json', fileAsJson] : [modeOf(index), 'image/png', body];
+  await sendAndRead(url, 'POST', `/v1/storage/${mode}`, { ...about, 'Content-Type': type }, bytes);
 }
 
 async function inSeveral({ url }: Service, headers: Record<string, string>, index: number): Promise<void> {
