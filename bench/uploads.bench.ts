@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
-import { startService, type Service } from '../testkit/service.ts';
+import { startService } from '../testkit/service.ts';
 import { sendAndRead, startSink } from './worker-fixture.ts';
 
 export const bench: Bench = {
@@ -26,20 +26,26 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
   const pass = await startService({ entry: 'bench/workers/bare-workers.ts', vars: { SINK: sink } });
   try {
     const { apiKey } = await service.account();
-    const storing = (mode: string, body: Buffer, type: string, bytes: number) => () =>
-      stored(service, apiKey, mode, body, type, bytes);
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    /** Stores a body and deletes it again, so that each upload is the first of its CID. */
+    const storing = (mode: string, body: Buffer, type: string, bytes: number) => async () => {
+      const about = { ...headers, 'Content-Type': type, 'Content-Disposition': 'attachment; filename=x' };
+      let answer = '';
+      const cost = await costOf(service.pid, bytes, async () => {
+        answer = await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, about, body);
+      });
+      const { fileId } = JSON.parse(answer) as { fileId: string };
+      await sendAndRead(service.url, 'DELETE', `/v1/storage/${fileId}`, headers);
+      return cost;
+    };
     const kinds = [
       { figure: 'plain 90 MiB', run: storing('plain', raw, 'image/png', raw.length), cpu: 1.05, rate: 0.8 },
       { figure: 'encrypted 90 MiB', run: storing('encrypted', raw, 'image/png', raw.length), cpu: 1.3, rate: 0.75 },
       { figure: 'JSON 64 MiB', run: storing('encrypted', json, 'application/json', 64 * MiB), cpu: 1.6, rate: 0.6 },
     ];
     for (const { figure, run, cpu, rate } of kinds) {
-      const bare = (path: string) => async () => {
-        const cpu = cpuMs(pass.pid);
-        const seconds = await secondsOf(() => sendAndRead(pass.url, 'POST', path, {}, raw));
-        const mebibytes = raw.length / MiB;
-        return { cpu: (cpuMs(pass.pid) - cpu) / mebibytes, rate: mebibytes / seconds };
-      };
+      const bare = (path: string) => () =>
+        costOf(pass.pid, raw.length, () => sendAndRead(pass.url, 'POST', path, {}, raw));
       const { ours, least, passing } = await interleave(
         { ours: run, least: bare('/least'), passing: bare('/pass') },
         3,
@@ -55,30 +61,13 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
   }
 }
 
-/**
- * Stores a body and deletes it again, so that each upload is the first of its CID. `cpu` in ms a
- * MiB, `rate` in MiB a second.
- */
-async function stored(
-  service: Service,
-  apiKey: string,
-  mode: string,
-  body: Buffer,
-  type: string,
+/** The cost of work on so many bytes: `cpu` of a process in ms a MiB, `rate` in MiB a second. */
+async function costOf(
+  pid: number,
   bytes: number,
+  work: () => Promise<unknown>,
 ): Promise<{ cpu: number; rate: number }> {
-  const headers = {
-    Authorization: `Bearer ${apiKey}`,
-    'Content-Type': type,
-    'Content-Disposition': 'attachment; filename=x',
-  };
-  const cpu = cpuMs(service.pid);
-  let answer = '';
-  const seconds = await secondsOf(async () => {
-    answer = await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, headers, body);
-  });
-  const used = cpuMs(service.pid) - cpu;
-  const { fileId } = JSON.parse(answer) as { fileId: string };
-  await sendAndRead(service.url, 'DELETE', `/v1/storage/${fileId}`, { Authorization: `Bearer ${apiKey}` });
-  return { cpu: (used * MiB) / bytes, rate: bytes / MiB / seconds };
+  const before = cpuMs(pid);
+  const seconds = await secondsOf(work);
+  return { cpu: ((cpuMs(pid) - before) * MiB) / bytes, rate: bytes / MiB / seconds };
 }
