@@ -1,6 +1,6 @@
 /** Storing bytes in one request. */
 import { attachment } from './attachment.ts';
-import { membersOf, StoredFile, UploadDetails } from '../shared/api.ts';
+import { StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
 import { requestBody } from './request-body.ts';
@@ -46,22 +46,16 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
   };
   const isPlain = mode === 'plain';
   const body = await requestBody(source, { cid: isPlain, signal });
-  const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
-  let file;
-  try {
-    file = await http.json(StoredFile, {
-      ...request,
-      query: {
-        ...membersOf(UploadDetails, o),
-        cid: isPlain ? body.cid : undefined,
-        expiresAt: o.expiresAt === undefined ? undefined : new Date(o.expiresAt).toISOString(),
-        provisional: o.provisional === true ? 'true' : undefined,
-        names: o.names?.join(','),
-      },
-    });
-  } catch (error) {
+  const query = {
+    cid: isPlain ? body.cid : undefined,
+    expiresAt: o.expiresAt === undefined ? undefined : new Date(o.expiresAt).toISOString(),
+    provisional: o.provisional === true ? 'true' : undefined,
+    names: o.names?.join(','),
+  };
+  const request = { method: 'POST', path: `v1/storage/${mode}`, query, headers, body: body.body, signal } as const;
+  const file = await http.json(StoredFile, request).catch((error: unknown) => {
     throw body.failure() ?? error;
-  }
+  });
   return isPlain ? checked(file, body.cid ?? body.sent()?.cid) : file;
 }
 
