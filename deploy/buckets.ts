@@ -1,7 +1,7 @@
 /** The R2 buckets of a deployment, as wrangler shows them. */
 import { stripVTControlCharacters } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
-import { listSetting, type Configuration } from './configuration.ts';
+import { listedIn, listSetting, type Configuration } from './configuration.ts';
 import { failure, fine, wrong, type Finding } from './finding.ts';
 import { reasonOf, type Wrangler } from './wrangler.ts';
 
@@ -38,13 +38,7 @@ export async function checkBuckets({
   configuration: Configuration;
   wrangler: Wrangler;
 }): Promise<Finding[]> {
-  let buckets: string[];
-  try {
-    buckets = usedBuckets(configuration);
-  } catch {
-    // The configuration has a line of its own for this.
-    return [];
-  }
+  const buckets = listedIn(() => usedBuckets(configuration));
   const findings = await Promise.all(buckets.map(async (bucket) => await findingsOf(wrangler, bucket)));
   return findings.flat();
 }

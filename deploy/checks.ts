@@ -6,6 +6,7 @@ import {
   faultIn,
   faultsOf,
   kvTitle,
+  listedIn,
   loopbackAddresses,
   neededSecrets,
   originsOf,
@@ -86,13 +87,8 @@ function kvFinding(
 
 function secretFindings(configuration: Configuration, present: readonly string[] | undefined): Finding[] {
   if (present === undefined) return [wrong(`there is no Worker ${configuration.name} yet`, 'run npm run setup')];
-  let needed: string[];
-  try {
-    needed = neededSecrets(configuration);
-  } catch {
-    // The configuration has a line of its own for this.
-    return [];
-  }
+  const needed = listedIn(() => neededSecrets(configuration));
+  if (needed.length === 0) return [];
   const missing = needed.filter((name) => !present.includes(name));
   const findings: Finding[] = missing.map((name) =>
     wrong(`the secret ${name} is not set`, `run npm run setup, or npx wrangler secret put ${name}`),
@@ -114,12 +110,9 @@ export async function checkPinning({
   configuration,
   secretOf,
 }: Pick<Subject, 'configuration' | 'secretOf'>): Promise<Finding[]> {
-  let names: string[];
-  try {
-    names = neededSecrets(configuration).filter((name) => name !== 'ADMIN_TOKEN');
-  } catch {
-    return [];
-  }
+  const needed = listedIn(() => neededSecrets(configuration));
+  if (needed.length === 0) return [];
+  const names = needed.filter((name) => name !== 'ADMIN_TOKEN');
   const open = faultsAt(unencrypted(configuration.vars), 'the token of a backend');
   if (open.length > 0) return open;
   const unknown = names.filter((name) => secretOf(name) === undefined);

@@ -193,6 +193,17 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
   }
 }
 
+/**
+ * A list that is read from a configuration; none where that is wrong, which has a line of its own.
+ */
+export function listedIn(read: () => string[]): string[] {
+  try {
+    return read();
+  } catch {
+    return [];
+  }
+}
+
 /** Every URL in `BACKENDS`, whatever the type. */
 function addressesOf(vars: Record<string, string>): URL[] {
   const found: URL[] = [];

@@ -2,21 +2,18 @@
 import { PinPage } from '../shared/api.ts';
 import { removedTypes } from '../worker/backends/backend-types.ts';
 import type { Subject } from './checks.ts';
+import { listedIn } from './configuration.ts';
 import { failure, fine, note, wrong, type Finding } from './finding.ts';
 import { operatorApi } from './operator-api.ts';
 
 /** Limits on the pages of pins that are searched, and on the CIDs that are named. */
 const most = { pages: 100, cids: 20 };
 
-const idsOf = (json: string | undefined): string[] => {
-  try {
+const idsOf = (json: string | undefined): string[] =>
+  listedIn(() => {
     const entries = JSON.parse(json ?? '') as { id?: unknown; type?: unknown }[];
     return entries.filter(({ type }) => Object.hasOwn(removedTypes, String(type))).map(({ id }) => String(id));
-  } catch {
-    // The configuration has a line of its own for this.
-    return [];
-  }
-};
+  });
 
 /** Names the pins of each entry whose type was removed, as the deployed service lists them. */
 export async function checkRemovedTypes({
