@@ -26,17 +26,13 @@ export async function firstAccount(
   }
   // The key is shown once: there must be room for it before it is made.
   const file = await newSecretFile(apiKeyFile, '--api-key-file', apiKeyCharacters);
-  let made: NewAccountResponse;
-  try {
-    made = await api.post('/v1/operator/accounts', JSON.stringify({ label }), NewAccountResponse);
-  } catch (error) {
+  const request = JSON.stringify({ label });
+  const made = await api.post('/v1/operator/accounts', request, NewAccountResponse).catch(async (error: unknown) => {
     await file.discard();
     throw error;
-  }
+  });
   const { id } = made.account;
-  try {
-    await file.fill(made.apiKey);
-  } catch (cause) {
+  await file.fill(made.apiKey).catch((cause: unknown) => {
     if (!isSealpinError(cause)) throw cause;
     throw new SealpinError(cause.code, `the account ${id} was made, and its API key is lost: ${cause.message}`, {
       hint:
@@ -44,6 +40,6 @@ export async function firstAccount(
         'setup again a minute later',
       cause,
     });
-  }
+  });
   print(`✓ made the account ${id}; its first API key, with all scopes, is in ${apiKeyFile} and nowhere else`);
 }

@@ -27,18 +27,12 @@ export function operatorApi(url: string, token: string, { restoreToken, signal }
     ...(restoreToken !== undefined && { [restoreHeader]: restoreToken }),
   };
   async function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
-    let response: Response;
-    try {
-      response = await fetch(`${url}${path}`, {
-        ...init,
-        headers,
-        redirect: 'manual',
-        signal: AbortSignal.any([AbortSignal.timeout(responseMs), ...(signal === undefined ? [] : [signal])]),
-      });
-    } catch (cause) {
+    const ending = AbortSignal.any([AbortSignal.timeout(responseMs), ...(signal === undefined ? [] : [signal])]);
+    const request = { ...init, headers, redirect: 'manual', signal: ending } as const;
+    const response = await fetch(`${url}${path}`, request).catch((cause: unknown) => {
       signal?.throwIfAborted();
       throw new SealpinError('service_unreachable', `${url} does not respond`, { hint: 'check --url', cause });
-    }
+    });
     const body: unknown = await response.json().catch(() => undefined);
     if (response.ok) return parseResponse(shape, body);
     const { code, detail, title, hint } = parseResponse(Problem, body);

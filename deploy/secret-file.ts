@@ -1,5 +1,5 @@
 /** Files for secrets, which only their owner may read. */
-import { open, rm, type FileHandle } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { errnoOf, writeFailure } from '../cli/errno.ts';
 import { syncDirectory } from '../cli/io/unfinished.ts';
@@ -25,13 +25,10 @@ export type SecretFile = {
  */
 export async function newSecretFile(path: string, flag: string, bytes: number): Promise<SecretFile> {
   const hint = `name another file with ${flag}`;
-  let file: FileHandle;
-  try {
-    file = await open(path, 'wx', 0o600);
-  } catch (cause) {
+  const file = await open(path, 'wx', 0o600).catch((cause: unknown) => {
     const why = errnoOf(cause) === 'EEXIST' ? 'exists, and stays as it is' : `cannot be made (${errnoOf(cause)})`;
     throw new SealpinError('usage', `${path} ${why}`, { hint, cause });
-  }
+  });
   const discard = async (): Promise<void> => {
     await file.close();
     await rm(path);
