@@ -109,11 +109,7 @@ function endRecords(count: number, offset: number, bytes: number): Uint8Array<Ar
     [4, 0x0606_4b50], [8, 44], [2, 0x031e], [2, 45], [4, 0], [4, 0], [8, count], [8, count], [8, bytes], [8, offset],
     [4, 0x0706_4b50], [4, 0], [8, offset + bytes], [4, 1],
   ] as const; // prettier-ignore
-  const [shownCount, shownBytes, shownOffset] = [
-    Math.min(count, max16),
-    Math.min(bytes, max32),
-    Math.min(offset, max32),
-  ];
+  const shownCount = Math.min(count, max16);
   return packed(
     ...(is64 ? records64 : []),
     [4, 0x0605_4b50],
@@ -121,8 +117,8 @@ function endRecords(count: number, offset: number, bytes: number): Uint8Array<Ar
     [2, 0],
     [2, shownCount],
     [2, shownCount],
-    [4, shownBytes],
-    [4, shownOffset],
+    [4, Math.min(bytes, max32)],
+    [4, Math.min(offset, max32)],
     [2, 0],
   );
 }
