@@ -173,8 +173,9 @@ export const webProvider: CryptoProvider = {
   mlkem768p256: nobleHybrid(() => ml_kem768_p256),
   async scrypt(password, salt, { logN, r, p }) {
     const mebibytes = (128 * r * 2 ** logN) / 2 ** 20;
-    if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB))
-      throw new SealpinError('kdf_unavailable', `the password needs ${mebibytes} MiB, more than this runtime has`);
+    const unavailable = (cause?: unknown): SealpinError =>
+      new SealpinError('kdf_unavailable', `the password needs ${mebibytes} MiB, more than this runtime has`, { cause });
+    if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB)) throw unavailable();
     try {
       return await scryptAsync(password, salt, {
         N: 2 ** logN,
@@ -185,11 +186,7 @@ export const webProvider: CryptoProvider = {
         maxmem: 2 * maxMiB * 2 ** 20,
       });
     } catch (cause) {
-      if (cause instanceof RangeError)
-        throw new SealpinError('kdf_unavailable', `the password needs ${mebibytes} MiB, more than this runtime has`, {
-          cause,
-        });
-      throw cause;
+      throw cause instanceof RangeError ? unavailable(cause) : cause;
     }
   },
   async pbkdf2(password, salt, iterations) {
