@@ -3,6 +3,7 @@ import { attachment } from './attachment.ts';
 import { StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
+import { isoTime } from '../shared/time.ts';
 import { requestBody } from './request-body.ts';
 import type { UploadedFile } from './resumable-upload.ts';
 import type { ServiceHttp } from './service-http.ts';
@@ -48,7 +49,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
   const body = await requestBody(source, { cid: isPlain, signal });
   const query = {
     cid: isPlain ? body.cid : undefined,
-    expiresAt: o.expiresAt === undefined ? undefined : new Date(o.expiresAt).toISOString(),
+    expiresAt: isoTime(o.expiresAt),
     provisional: o.provisional === true ? 'true' : undefined,
     names: o.names?.join(','),
   };

@@ -19,6 +19,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { newShareId, printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
+import { isoTime } from '../shared/time.ts';
 import { abandonMs, untilAnswered, type RetryOptions } from './attempts.ts';
 import { recipientsOf } from './credentials.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
@@ -82,14 +83,13 @@ export async function shareParcel(
   const to = recipients.flatMap(({ text = [] }) => text);
   const signing = signer ? { signer, service: http.url, id, recipients: to } : undefined;
   const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing, signing });
-  const { expiresAt } = o;
   const request: ShareRequest = {
     id,
     record: encodePadded(record),
     files: [...files],
     password: o.password !== undefined,
     ...membersOf(ShareTerms, o),
-    expiresAt: timeOf(expiresAt),
+    expiresAt: isoTime(o.expiresAt),
   };
   const share = await untilAnswered((before) => createShare(http, { request, before }, o), o);
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
@@ -169,12 +169,8 @@ export type ShareChanges = {
 /** Changes how often and how long a share opens. */
 export function changeShare(http: ServiceHttp, shareId: string, changes: ShareChanges): Promise<Share> {
   const { opens, signal } = changes;
-  const content: ShareChange = { opens, expiresAt: timeOf(changes.expiresAt) };
+  const content: ShareChange = { opens, expiresAt: isoTime(changes.expiresAt) };
   return http.json(Share, { method: 'PATCH', path: `v1/shares/${encodeURIComponent(shareId)}`, content, signal });
-}
-
-function timeOf(time: Date | string | undefined): string | undefined {
-  return time === undefined ? undefined : new Date(time).toISOString();
 }
 
 /** Ends a share. */

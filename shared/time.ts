@@ -5,9 +5,9 @@ export const dayMs = 24 * hourMs;
 /** Time for which an opening of a share can be repeated, in ms. */
 export const repeatMs = 600_000;
 
-/** Writes a time, in ms, as an optional member of JSON has it. */
-export function isoTime(ms: number | null): string | undefined {
-  return ms === null ? undefined : new Date(ms).toISOString();
+/** Writes a time, in ms or as it was given, as an optional member of JSON has it. */
+export function isoTime(time: number | Date | string | null | undefined): string | undefined {
+  return time === null || time === undefined ? undefined : new Date(time).toISOString();
 }
 
 const pattern =
