@@ -104,3 +104,11 @@ describe('the links between documents', () => {
     expect(missingSections(hints, () => '## Two\n')).toEqual(['b/c.md: Three', 'b/c.md: Four']);
   });
 });
+
+/** In bytes: a document that would grow past them is divided, or repeats another one. */
+const longest = { 'README.md': 8192, 'CONTRIBUTING.md': 6144, 'docs/performance.md': 20_480 };
+
+test('the documents that everybody reads stay short', () => {
+  const tooLong = Object.entries(longest).filter(([path, most]) => readFileSync(join(root, path)).length > most);
+  expect(tooLong).toEqual([]);
+});
