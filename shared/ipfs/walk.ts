@@ -30,7 +30,9 @@ const maxDepth = 8;
  * @throws invalid_cid for one that Sealpin does not store; as `fetchBlock`
  */
 export async function fetchRoot(cid: Cid, fetchBlock: FetchBlock): Promise<Root> {
-  const block = await fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
+  const fetched = await fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
+  // Each read of the file gives a root that is a leaf, and a reader returns its memory.
+  const block = cid.codec === 'raw' ? fetched.slice() : fetched;
   const size = cid.codec === 'raw' ? block.length : totalBytes(decodeNode(block, cid.text));
   if (!Number.isSafeInteger(size))
     throw new SealpinError('invalid_cid', `${cid.text} names a file of impossible size`, { reason: 'foreign_layout' });
