@@ -111,8 +111,8 @@ const plainAuthority = /^https?:\/\/(?:[0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+
 
 /** The service of an address, and the kind of link that its page takes. */
 function parseAddress(address: string): { kind: Link['kind']; service: string } {
-  const url = plainAuthority.test(address) ? URL.parse(address) : null;
-  if (url === null) throw notALink();
+  if (!plainAuthority.test(address) || !URL.canParse(address)) throw notALink();
+  const url = new URL(address);
   const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
   const kind = (['share', 'blob', 'inbox', 'invitation'] as const).find((each) => linkKinds[each].page === page);
   url.pathname = folder;

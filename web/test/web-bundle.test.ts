@@ -57,6 +57,18 @@ test('never turn text into elements', () => {
   for (const { text } of web.files) expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write/);
 });
 
+/**
+ * What is newer than `oldestBrowsers` (MDN), with a name that nothing else has. What a version of
+ * the language adds is held by the `lib` of `tsconfig.json`; esbuild adds no function.
+ */
+const newer =
+  /\b(?:URL\.parse|ReadableStream\.from|cookieStore|moveBefore|URLPattern|CloseWatcher|getAllRecords)\b/;
+
+test('use no function that the oldest browsers lack', () => {
+  const found = web.files.flatMap(({ path, text }) => (newer.test(text) ? [`${path}: ${newer.exec(text)?.[0]}`] : []));
+  expect(found).toEqual([]);
+});
+
 const room = new URL('../', import.meta.url);
 const textsOf = (pattern: RegExp, folder = room): string[] =>
   readdirSync(folder)

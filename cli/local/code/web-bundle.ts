@@ -11,10 +11,10 @@ import { packageRoot, requireLocal } from '../package-root.ts';
 import { wordList } from './shipped-file.ts';
 
 /**
- * Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`,
- * `ArrayBuffer.prototype.transfer`.
+ * Oldest browsers that have what the pages use: `URL.canParse`, `indexedDB.databases`,
+ * `Promise.withResolvers`.
  */
-export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
+export const oldestBrowsers = ['chrome120', 'firefox126', 'safari17.4'];
 
 /**
  * The documents: where they are served, the files of their states, and their script; all paths are
