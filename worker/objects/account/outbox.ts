@@ -70,6 +70,21 @@ export class Outbox extends StorageRows<OutboxOptions> {
     return Number(insert(this.sql, 'outbox', row, 'RETURNING id')?.['id']);
   }
 
+  /**
+   * Has what ends a share wait until `dueMs`.
+   * @returns whether nothing of it is on its way; otherwise nothing waits
+   */
+  postponeEnd(shareId: string, dueMs: number): boolean {
+    if (exists(this.sql, `outbox WHERE op = 'unshare' AND target = ? AND attempts > 0`, shareId)) return false;
+    update(this.sql, 'outbox', { due: dueMs }, `op = 'unshare' AND target = ?`, shareId);
+    return true;
+  }
+
+  /** Drops what ends a share, since there is another one with its ID. */
+  dropEnd(shareId: string): void {
+    this.sql.exec(`DELETE FROM outbox WHERE op = 'unshare' AND target = ?`, shareId);
+  }
+
   /** Tells whether the reference of a file, or of a part, is about to be removed. */
   isLeaving(fileId: string): boolean {
     return exists(this.sql, `outbox WHERE op = 'unrefer' AND file_id = ?`, fileId);

@@ -53,6 +53,11 @@ export class Openings extends StorageRows<OpeningBinding> {
     insert(this.sql, 'origin', { share, account });
   }
 
+  /** The ID of the account whose share it is. */
+  account(): string | undefined {
+    return this.#origin()?.account;
+  }
+
   /**
    * Records an opening, in the transaction that counts it.
    * @param dueMs when it is reported again, unless it is acknowledged by then
@@ -74,7 +79,7 @@ export class Openings extends StorageRows<OpeningBinding> {
    * again.
    */
   async deliver(nowMs: number): Promise<void> {
-    const origin = this.#exists() ? first<Origin>(this.sql, 'SELECT share, account FROM origin') : undefined;
+    const origin = this.#origin();
     if (origin === undefined) return;
     const query = 'SELECT * FROM opening ORDER BY time, number';
     const rows = all<Reported>(this.sql, query);
@@ -94,6 +99,10 @@ export class Openings extends StorageRows<OpeningBinding> {
   /** Returns the time at which they must be reported again, in ms. */
   nextDue(): number | undefined {
     return this.#exists() ? least(this.sql, 'due', 'opening') : undefined;
+  }
+
+  #origin(): Origin | undefined {
+    return this.#exists() ? first<Origin>(this.sql, 'SELECT share, account FROM origin') : undefined;
   }
 
   #exists(): boolean {

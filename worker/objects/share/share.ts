@@ -8,6 +8,7 @@
  * became of it.
  */
 import { DurableObject } from 'cloudflare:workers';
+import { timingSafeEqual } from '../../../shared/crypto/index.ts';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
 import { addColumns, bytes, definitions, flag, integer, optional, recordOf, rowOf, text } from '../columns.ts';
@@ -84,12 +85,18 @@ export class Share extends DurableObject<OpeningBinding> {
   /** Runs after the record is overwritten and before the result is returned; see `Account`. */
   protected async erased(): Promise<void> {}
 
-  /** Keeps a record. @returns `conflict` where there is one */
+  /**
+   * Keeps a record, for as long as the last of the requests says that send it.
+   * @returns `conflict` where there is another one, or it was opened or has ended
+   */
   async create(origin: Origin, { record, password, opens, expiresAt }: NewRecord): Promise<Result> {
-    if (this.#row() !== undefined) return err('conflict', 'the share exists');
     // Before the row: a record that no alarm ends would stay for ever.
     await this.#alarm.by(expiresAt);
-    this.#insert(origin, { state: 'active', record, password, opens, opened: 0, expiresAt });
+    const row = this.#row();
+    if (row === undefined) this.#insert(origin, { state: 'active', record, password, opens, opened: 0, expiresAt });
+    else if (this.#isUnopened(row, origin, record))
+      update(this.#sql, 'share', rowOf(firstColumns, { opens, expiresAt }), 'id = 1');
+    else return err('conflict', 'there is a share with this ID');
     return { ok: true };
   }
 
@@ -240,6 +247,12 @@ export class Share extends DurableObject<OpeningBinding> {
     if (row === undefined || row.record === null || this.#recordUntil(row) > this.now()) return;
     this.ctx.storage.transactionSync(() => this.#end(row, row.state === 'active' ? 'expired' : row.state));
     await this.erased();
+  }
+
+  /** Tells whether an account sent a record before, and nobody has opened it. */
+  #isUnopened({ state, opened, record: kept }: Row, { account }: Origin, record: Uint8Array): boolean {
+    const isSame = kept !== null && timingSafeEqual(kept, record) && this.#openings.account() === account;
+    return isSame && state === 'active' && opened === 0;
   }
 
   /** Returns the time until which the record is kept, in ms. */

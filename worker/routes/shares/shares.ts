@@ -51,7 +51,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   if (record.length === 0 || record.length > maxRecordBytes)
     throw new SealpinError('invalid_request', `record must have 1 to ${maxRecordBytes} bytes`);
   const { id = newShareId() } = requested;
-  await refuseTaken(c, requested.id);
+  if (!isShareId(id)) throw new SealpinError('invalid_request', 'id is not the ID of a share');
   const now = Date.now();
   const { share } = await unwrap(
     caller.account.shares.create(
@@ -71,16 +71,6 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const status: Terms = { ...share, state: 'active', opensLeft: share.opens };
   const headers = { ETag: etagOf(status), Location: `/v1/shares/${share.id}` };
   return c.json(shareView(share, status), 201, headers);
-}
-
-/**
- * Refuses the ID of a share that there is, or was: a failure to make another one would end it.
- * @throws conflict, invalid_request for what cannot be an ID
- */
-async function refuseTaken(c: Ctx, id: string | undefined): Promise<void> {
-  if (id === undefined) return;
-  if (!isShareId(id)) throw new SealpinError('invalid_request', 'id is not the ID of a share');
-  if ((await lookAt(c, id)) !== undefined) throw new SealpinError('conflict', 'there is a share with this ID');
 }
 
 /** A page of the account's shares, newest first, each as its object knows it. */

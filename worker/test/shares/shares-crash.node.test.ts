@@ -10,6 +10,7 @@ import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';
+import { newShareId } from '../../../shared/link/index.ts';
 import { long } from '../../../testkit/long-run.ts';
 
 /** Time beyond that for which a record may be on its way. */
@@ -27,8 +28,13 @@ beforeEach(async () => {
   ({ fileId } = await owner.call.store('encrypted', 'shared'));
 });
 
-const make = (): Promise<Response> =>
-  owner.call.ask('createShare', { record: Buffer.alloc(500, 7).toString('base64'), files: [fileId], password: false });
+const requested = (id?: string) => ({
+  ...(id !== undefined && { id }),
+  record: Buffer.alloc(500, 7).toString('base64'),
+  files: [fileId],
+  password: false,
+});
+const make = (id?: string): Promise<Response> => owner.call.ask('createShare', requested(id));
 const made = (): Promise<Share> => jsonOf<Share>(make(), 201);
 const open = (id: string): Promise<Response> => fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
 const remove = (path: string): Promise<Response> => owner.call(path, { method: 'DELETE' });
@@ -81,6 +87,53 @@ it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
     expect({ outbox: await outbox(), share: await owner.object.rows('share') }).toEqual({ outbox: [], share: [] });
   },
 );
+
+describe('a share that is made at the second attempt', () => {
+  it.each(['before', 'after'] as const)('stays where the record could not be sent (%s)', async (fault) => {
+    const id = newShareId();
+    await owner.object.fail('create', fault);
+    expect(await problemOf(make(id))).toBe('503 overloaded');
+    expect((await jsonOf<Share>(make(id), 201)).id).toBe(id);
+    expect(await outbox()).toEqual([]);
+    await owner.object.ring(longMs);
+    expect((await open(id)).status).toBe(200);
+    expect(await listed()).toEqual([id]);
+    expect(await problemOf(make(id))).toBe('409 conflict');
+  });
+
+  it('is refused while what ends the first one may be on its way', async () => {
+    const id = newShareId();
+    await owner.object.fail('create', 'after');
+    expect(await problemOf(make(id))).toBe('503 overloaded');
+    await owner.object.fail('revoke', 'before');
+    await owner.object.ring(longMs / 4);
+    expect(await outbox()).toEqual([id]);
+    expect(await problemOf(make(id))).toBe('503 overloaded');
+    await owner.object.ring(longMs);
+    expect(await outbox()).toEqual([]);
+    expect(await record(id)).toBeUndefined();
+  });
+
+  it('is refused while the first is made, and leaves it alone', async () => {
+    const id = newShareId();
+    await owner.object.fail('create', 'late');
+    const [one, other] = await Promise.all([make(id), make(id)]);
+    expect([one.status, other.status].toSorted()).toEqual([201, 503]);
+    await owner.object.ring(longMs);
+    expect((await open(id)).status).toBe(200);
+  });
+
+  it('leaves that of another account alone', async () => {
+    const { id } = await made();
+    const foreign = await newOwner(service);
+    const file = await foreign.call.store('encrypted', 'other');
+    expect(await problemOf(foreign.call.ask('createShare', { ...requested(id), files: [file.fileId] }))).toBe(
+      '409 conflict',
+    );
+    await foreign.object.ring(longMs);
+    expect((await open(id)).status).toBe(200);
+  });
+});
 
 it('a key that is revoked while it makes a share makes none, since nothing would end it', async () => {
   // No alarm is set then, so that the share sets one.

@@ -58,8 +58,8 @@ export class ShareCalls extends AccountCalls {
   /**
    * Makes a share, which ends with the first of its files that expires.
    * @returns it; `not_found` where a file is not there, `forbidden` where the share would outlive
-   * the key, `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key
-   * revoked meanwhile, `overloaded`
+   * the key, `quota_exceeded` for too many shares, `conflict` where its ID is taken, a file was deleted
+   * or the key revoked meanwhile, `overloaded`
    */
   create(hash: string, requested: NewShare, record: NewRecord['record']): Promise<Result<{ share: ShareRecord }>> {
     return this.context.as(hash, sharing, async ({ account, key }) => {
@@ -71,9 +71,7 @@ export class ShareCalls extends AccountCalls {
         // Again, since the key may have been revoked meanwhile, and its shares with it.
         const caller = this.context.authorize(hash, sharing);
         if (!caller.ok) return caller;
-        const refusal = this.#refusal(share, caller.key);
-        if (refusal === undefined) shares.add(share, dueMs);
-        return refusal;
+        return this.#refusal(share, caller.key) ?? shares.add(share, dueMs);
       });
       if (failure !== undefined) return failure;
       const { id, password, opens, expiresAt } = share;
@@ -83,18 +81,21 @@ export class ShareCalls extends AccountCalls {
         unreached,
         async () => await object.create(origin, { record, password, opens, expiresAt }),
       );
-      const isMade =
-        made.ok &&
-        this.context.transaction(() => {
-          const isActive = shares.activate(share, share.expiresAt + shareRetentionMs);
-          if (isActive && isInvitation(key))
-            for (const fileId of share.files) this.context.files.provisional.remove(fileId);
-          return isActive;
-        });
-      if (isMade) return { ok: true, share };
-      await deliverEnded(this.context, [this.context.transaction(() => shares.withdraw(share.id))]);
-      const detail = 'the share was revoked while it was being created: a file of it was deleted, or the key revoked';
-      return made.ok ? err('conflict', detail) : made;
+      if (!made.ok) {
+        this.context.transaction(() => shares.giveUp(id, made.code !== 'conflict'));
+        return made;
+      }
+      const isActive = this.context.transaction(() => {
+        if (!shares.activate(share, share.expiresAt + shareRetentionMs)) return false;
+        if (isInvitation(key)) for (const fileId of share.files) this.context.files.provisional.remove(fileId);
+        return true;
+      });
+      if (isActive) return { ok: true, share };
+      await deliverEnded(this.context, [this.context.transaction(() => shares.withdraw(id))]);
+      return err(
+        'conflict',
+        'the share was revoked while it was being created: a file of it was deleted, or the key revoked',
+      );
     });
   }
 

@@ -1,5 +1,6 @@
 /** The shares of an account, as rows. The records are in the objects `Share`. */
 import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, first, insert, least, list, update } from '../../sql.ts';
 import type { EventRows } from '../event-rows.ts';
@@ -51,11 +52,17 @@ export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { numb
  */
 export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }> {
   /**
-   * Writes the row of a share whose record is about to be sent.
+   * Writes the row of a share whose record is about to be sent. What ends one that could not be
+   * made with its ID waits, since it would end this one.
    * @param dueMs when it is given up, unless it is active by then
+   * @returns `conflict` where it is there; `overloaded` where it is being made or ended
    */
-  add(share: ShareRecord, dueMs: number): void {
+  add(share: ShareRecord, dueMs: number): Failure | undefined {
+    const row = first<Pick<Row, 'state'>>(this.sql, 'SELECT state FROM share WHERE id = ?', share.id);
+    if (row?.state === 'active') return err('conflict', 'there is a share with this ID');
+    if (row !== undefined || !this.context.outbox.postponeEnd(share.id, dueMs)) return err('overloaded', undefined, 2);
     insertShare(this.sql, { ...share, state: 'making', due: dueMs });
+    return undefined;
   }
 
   /**
@@ -66,6 +73,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
   activate({ id, createdBy }: Pick<ShareRecord, 'id' | 'createdBy'>, dueMs: number): boolean {
     const statement = `UPDATE share SET state = 'active', due = ? WHERE id = ? RETURNING id`;
     if (first(this.sql, statement, dueMs, id) === undefined) return false;
+    this.context.outbox.dropEnd(id);
     this.context.events.add({ action: 'share.created', by: createdBy, subject: id });
     return true;
   }
@@ -134,7 +142,16 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
     return this.#end('api_key IN (SELECT value FROM json_each(?))', JSON.stringify(apiKeys), cause);
   }
 
-  /** Ends one that was not made, whether or not its row is still there. */
+  /**
+   * Removes the row of one that was not made, and ends it once its record must have arrived: until
+   * then it can be made again. @param isSent whether there may be such a record
+   */
+  giveUp(id: string, isSent: boolean): void {
+    for (const { due: dueMs } of this.#delete('id = ?', id))
+      if (isSent) this.context.outbox.add({ op: 'unshare', target: id }, { dueMs });
+  }
+
+  /** Ends one that ended while it was made, whether or not its row is still there. */
   withdraw(id: string): Ended {
     const [ended] = this.#end('id = ?', id, { by: null });
     // The message that went with the row may have come before the record.
