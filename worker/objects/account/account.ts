@@ -5,17 +5,18 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { RemovedPin } from '../../../shared/api.ts';
-import { errorText, log } from '../../log.ts';
+import { orLog } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import { err, type Result } from '../result.ts';
 import type { Opening } from '../share/openings.ts';
 import { AccountContext } from './account-context.ts';
 import type { AccountRecord, Recovery } from './account-row.ts';
 import { defaultSettings } from './account-settings.ts';
+import { isRestoring } from './backup/account-backup.ts';
 import { AdministrationCalls, noAccount } from './calls/administration-calls.ts';
 import { FileCalls } from './calls/file-calls.ts';
 import { KeyCalls } from './calls/key-calls.ts';
-import { PendingCalls } from './calls/pending-calls.ts';
+import { PendingCalls, pendingMs } from './calls/pending-calls.ts';
 import { RotationCalls } from './calls/rotation-calls.ts';
 import { ShareCalls } from './calls/share-calls.ts';
 import { SignedCalls } from './calls/signed-calls.ts';
@@ -155,7 +156,7 @@ export class Account extends DurableObject<AccountEnv> {
       // Before the files: the pin of one that is being finished may be on its way.
       removeUploads(this.context);
       const counts = {
-        files: files.removeAll(now, requestId),
+        files: files.removeAll(isRestoring(sql) ? now + pendingMs : now, requestId),
         keys: keys.list().length,
         shares: shares.endOfKeys(undefined, { by: null }).length,
       };
@@ -203,31 +204,41 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
+  /** Does what is due. A row that one step cannot deal with does not keep the others from theirs. */
   override async alarm(): Promise<void> {
     const { row, shares, events, usage, outbox, alarm } = this.context;
     if (row.id === undefined) return;
-    try {
-      await this.#files.sweep();
-      this.#pending.sweep();
-      await this.#uploads.sweep();
-      this.context.transaction(() => shares.sweep(this.now()));
-      events.prune();
-      usage.prune();
-      await outbox.flush();
-      const due = this.context.nextDue();
-      if (due === undefined && row.open === undefined) return await this.#purge();
-      await alarm.reset(due);
-    } catch (error) {
-      log({ event: 'account.alarm', error: errorText(error) });
-      await alarm.reset(this.now() + backoffMs(1));
-    }
+    const steps: (() => unknown)[] = [
+      () => this.#files.sweep(),
+      () => this.#pending.sweep(),
+      () => this.#uploads.sweep(),
+      () => this.context.transaction(() => shares.sweep(this.now())),
+      () => events.prune(),
+      () => usage.prune(),
+      () => outbox.flush(),
+      () => this.#rest(),
+    ];
+    let isDone = true;
+    for (const step of steps) isDone = (await succeeded(step)) && isDone;
+    if (!isDone) await alarm.reset(this.now() + backoffMs(1));
   }
 
-  /** Removes the tables of a deleted account, when its outbox is empty. */
-  async #purge(): Promise<void> {
-    await this.context.alarm.reset(undefined);
+  /** Sets the alarm; removes the tables of a deleted account whose outbox is empty. */
+  async #rest(): Promise<void> {
+    const due = this.context.nextDue();
+    const isOver = due === undefined && this.context.row.open === undefined;
+    await this.context.alarm.reset(due);
+    if (!isOver) return;
     await this.ctx.storage.deleteAll();
     this.context.row.reload();
   }
+}
+
+/** Takes a step of the alarm; one that fails is in the log. */
+async function succeeded(step: () => unknown): Promise<boolean> {
+  const done = await orLog({ event: 'account.alarm' }, async () => {
+    await step();
+    return true;
+  });
+  return done === true;
 }

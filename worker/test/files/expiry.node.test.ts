@@ -146,6 +146,23 @@ describe('a receipt', () => {
   });
 });
 
+it('a file that cannot be removed keeps nothing else from being done', async () => {
+  const own = await newOwner(service);
+  const stuck = await store('plain', inMs(minuteMs), own);
+  const { fileId } = await own.call.store('encrypted', 'shared');
+  const share = await own.call.createShare({ record: 'c2VhbGVk', files: [fileId], password: false });
+  await own.object.change(
+    `INSERT INTO receipt (file_id, reason, key_fate, pins, shares, deleted_at, due, awaited)
+     VALUES ('${stuck.fileId}', 'deleted', 'none', '[]', '[]', 0, ${Date.now() + 90 * dayMs}, 1)`,
+  );
+  await own.object.stopAlarm();
+  await own.object.ring(2 * minuteMs);
+  expect((await own.object.rows('file')).map((row) => row['file_id'])).toContain(stuck.fileId);
+  await own.call.deleteFiles({ files: [fileId] });
+  await own.object.ring(0);
+  expect((await own.call.ask('openShare', { shareId: share.id })).status).toBe(410);
+});
+
 describe('many files', () => {
   const remove = (files: unknown, by: Owner): Promise<Response> => by.call.ask('deleteFiles', { files });
 

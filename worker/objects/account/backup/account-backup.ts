@@ -99,6 +99,7 @@ export function restorePage(context: Context, page: RowPage): Failure | undefine
     sql.exec(progressTable);
     insert(sql, 'restore', { one: 1, next: null, disabled: Number(page.account.disabled) });
   } else {
+    if (row.open === undefined) return err('conflict', notEmpty);
     const order = orderOf(page.after, progress.next);
     if (order > 0) return err('conflict', `the next page of this backup is the one with "after": "${progress.next}"`);
     if (order < 0) return undefined;
@@ -122,6 +123,11 @@ export function endRestore({ sql, settings }: Pick<Context, 'sql' | 'settings'>)
   if (progress === undefined) return;
   settings.set({ ...settings.get(), disabled: progress.disabled === 1 });
   sql.exec('DROP TABLE restore');
+}
+
+/** Tells whether an account is being restored: references of its files may be on their way. */
+export function isRestoring(sql: SqlStorage): boolean {
+  return progressOf(sql) !== undefined;
 }
 
 function progressOf(sql: SqlStorage): Progress | undefined {

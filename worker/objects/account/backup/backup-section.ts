@@ -11,8 +11,9 @@ import {
 import { dayMs } from '../../../../shared/time.ts';
 import { integer, json, optional, parsed, recordOf, rowOf, shown } from '../../columns.ts';
 import { shareRetentionMs } from '../../share/share.ts';
-import { all, insert } from '../../sql.ts';
+import { all, exists, insert } from '../../sql.ts';
 import { rows as files, wholeFileColumns } from '../files/file-rows.ts';
+import { KeyLimits } from '../keys/key-limits.ts';
 import { activeShares, insertShare, shareColumns } from '../shares/share-rows.ts';
 import {
   changeColumns,
@@ -75,10 +76,14 @@ function section<K extends keyof Lists>(
   };
 }
 
-/** API keys, also revoked ones. */
+/**
+ * API keys, also revoked ones. What counts for their limits is counted with the files, since pages
+ * are of different times.
+ */
 const keySection = section('keys', 'k', keyRows, (sql, { limits, ...key }) => {
   insert(sql, 'api_key', rowOf(allKeyColumns, parsed(allKeyColumns, key)));
-  if (limits !== null) insert(sql, 'key_limit', { key_id: key.id, ...rowOf(limitColumns, limits) });
+  if (limits === null) return;
+  insert(sql, 'key_limit', { key_id: key.id, ...rowOf(limitColumns, { ...limits, storedFiles: 0, storedBytes: 0 }) });
 });
 
 const allKeyColumns = { ...keyColumns, ...hiddenKeyColumns };
@@ -105,8 +110,9 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
 }
 
 const fileSection = section('files', 'f', fileRows, (sql, file) => {
-  const { number, fileId, tags, denied, isBehind } = file;
+  const { number, fileId, tags, denied, isBehind, createdBy, bytes } = file;
   insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
+  new KeyLimits(sql).count(createdBy, 1, bytes);
   const columns = { ...detailColumns, ...changeColumns };
   const details = rowOf(columns, parsed(columns, file));
   if (Object.values(details).some((value) => value !== null && value !== 0))
@@ -143,8 +149,9 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
   });
 }
 
-/** The receipts of deleted files. */
+/** The receipts of deleted files, but for those that were deleted after their page was read. */
 const receiptSection = section('receipts', 'r', receiptRows, (sql, receipt) => {
+  if (exists(sql, 'file WHERE file_id = ?', receipt.fileId)) return;
   const row = parsed(receiptColumns, receipt);
   // What is scheduled stays so: another service had to remove it.
   insert(sql, 'receipt', rowOf(receiptColumns, { ...row, due: row.deletedAt + receiptDays * dayMs, awaited: 1 }));

@@ -102,6 +102,7 @@ export class AdministrationCalls extends AccountCalls {
     if (!records.ok) return records;
     const copies = await this.#writeCopies(page);
     if (!copies.ok) return copies;
+    if (row.open === undefined) return noAccount();
     if (page.next === null) {
       this.context.transaction(() => endRestore(this.context));
       await this.context.listAccount();

@@ -327,16 +327,18 @@ export class FileRows extends StorageRows<Others> {
 
   /**
    * Removes every row, headers overwritten first, with a message to `Pin` for each; of a pending
-   * one when it is due, as its pin may still be on its way. @returns how many were ready
+   * one when it is due, as its pin may still be on its way.
+   * @param dueMs when the others are
+   * @returns how many were ready
    */
-  removeAll(nowMs: number, requestId: string): number {
+  removeAll(dueMs: number, requestId: string): number {
     const ready = count(this.sql, `file WHERE state = 'ready'`);
     this.sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
     this.#removeDetails('true');
     this.sql.exec(
       `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)
        SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0, ? FROM file`,
-      nowMs,
+      dueMs,
       requestId,
     );
     for (const table of ['file', 'file_detail', 'file_tag', 'denied_file', 'provisional_file'])
