@@ -47,6 +47,11 @@ type OutboxRow = {
  * Number of messages that one alarm delivers, so that it stays within the subrequests of one event.
  */
 const maxSent = 200;
+/**
+ * Time after which an alarm sends no more to `Pin`, in ms: a backend that hangs answers after some
+ * seconds, and what ends links and keys meanwhile goes first in the next alarm.
+ */
+const sendingMs = 5_000;
 
 type OutboxOptions = {
   send: Send;
@@ -103,10 +108,23 @@ export class Outbox extends StorageRows<OutboxOptions> {
     return result;
   }
 
-  /** Delivers the messages that are due, at most as many as one event can. */
+  /**
+   * Delivers messages that are due, at most as many as one event can: first those that end shares
+   * and keys, which no backend holds up.
+   */
   async flush(): Promise<void> {
-    const query = 'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?';
-    for (const row of all<OutboxRow>(this.sql, query, this.context.now(), maxSent)) await this.#deliverRow(row);
+    const until = this.context.now() + sendingMs;
+    const others = this.#due(`op <> 'unrefer'`, maxSent);
+    for (const row of others) await this.#deliverRow(row);
+    for (const row of this.#due(`op = 'unrefer'`, maxSent - others.length)) {
+      if (this.context.now() >= until) return;
+      await this.#deliverRow(row);
+    }
+  }
+
+  #due(which: string, limit: number): OutboxRow[] {
+    const query = `SELECT * FROM outbox WHERE ${which} AND due <= ? ORDER BY due LIMIT ?`;
+    return all(this.sql, query, this.context.now(), limit);
   }
 
   /** Returns the time at which the next message is due, in ms. */

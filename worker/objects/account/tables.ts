@@ -284,6 +284,7 @@ const schema = `
 
 /** Additions for accounts that were created before them. Each statement may run again. */
 const additions = `
+  CREATE INDEX IF NOT EXISTS outbox_first ON outbox (due) WHERE op <> 'unrefer';
   CREATE TABLE IF NOT EXISTS part (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL,
       service TEXT NOT NULL,

@@ -14,6 +14,8 @@ let sent: { message: Message; requestId: string }[];
 let unreferred: unknown[];
 /** Answer to the next message; undefined: it cannot be sent. */
 let answer: Result<Delivered> | undefined;
+/** The time that `Pin` takes for a message, in ms. */
+let waitMs: number;
 
 const delivered: Result<Delivered> = { ok: true, status: 'kept', pins: [{ service: 'a', status: 'kept' }] };
 const forget = { op: 'forget', target: 'a hash' } as const;
@@ -22,12 +24,13 @@ const unrefer = { op: 'unrefer', target: 'a CID', service: 'a', fileId: 'a file'
 beforeEach(() => {
   const sql = storageOf(new DatabaseSync(':memory:'));
   createTables(sql);
-  [nowMs, sent, unreferred, answer] = [1_000_000, [], [], delivered];
+  [nowMs, sent, unreferred, answer, waitMs] = [1_000_000, [], [], delivered, 0];
   outbox = new Outbox(sql, {
     now: () => nowMs,
     unreferred: (...removed) => void unreferred.push(removed),
     send: async (message, requestId) => {
       sent.push({ message, requestId });
+      if (message.op === 'unrefer') nowMs += waitMs;
       if (answer === undefined) throw new Error('nobody is there');
       return answer.ok && message.op !== 'unrefer' ? { ok: true, status: 'unpinned', pins: [] } : answer;
     },
@@ -91,4 +94,20 @@ it('an alarm delivers as much as one event can, the earliest first', async () =>
   expect(sent[0]?.message.op).toBe('unshare');
   await outbox.flush();
   expect(sent).toHaveLength(202);
+});
+
+it('what ends a link or a key is not held up by a backend that hangs', async () => {
+  const hangsMs = 8_000;
+  for (let count = 0; count < 3; count += 1) outbox.add(unrefer, { dueMs: nowMs - 1 });
+  outbox.add({ op: 'unshare', target: 'a share' });
+  outbox.add(forget);
+  const ops = () => sent.map(({ message }) => message.op);
+  waitMs = hangsMs;
+  await outbox.flush();
+  expect(ops()).toEqual(['unshare', 'forget', 'unrefer']);
+  // The rest is still due, behind what came meanwhile.
+  outbox.add({ op: 'unshare', target: 'another share' });
+  expect(outbox.nextDue()).toBeLessThanOrEqual(nowMs);
+  await outbox.flush();
+  expect(ops().slice(3)).toEqual(['unshare', 'unrefer']);
 });

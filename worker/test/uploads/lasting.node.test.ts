@@ -162,6 +162,23 @@ it('an account that is deleted keeps nothing of its uploads', async () => {
   expect(await heldOf(service, parts)).toEqual([]);
 });
 
+it('an upload whose end hangs in the alarm keeps no link open', async () => {
+  const owner = await newOwner(service);
+  const { fileId } = await owner.call.store('encrypted', 'shared');
+  const share = await owner.call.createShare({ record: 'c2VhbGVk', files: [fileId], password: false });
+  const { path } = await create(owner.call, 'plain', 5);
+  await owner.object.fail('addReference', 'before');
+  expect((await patch(owner.call, path, 0, random(5))).status).toBe(204);
+  expect((await stateOf(owner.call, path)).state).toBe('finishing');
+  await owner.object.stopAlarm();
+  await owner.object.fail('addReference', 'hangs before');
+  await owner.object.ring(60_000);
+  await expect.poll(() => owner.object.awaits('addReference')).toBe(false);
+  await owner.call.deleteFiles({ files: [fileId] });
+  await owner.object.ring(0);
+  expect((await owner.call.ask('openShare', { shareId: share.id })).status).toBe(410);
+});
+
 it('HEAD and PATCH are 423 where the rate limit ends them, which clients wait for', () =>
   inOneMinute(async () => {
     const limited = await startService({

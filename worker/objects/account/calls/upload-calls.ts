@@ -1,5 +1,7 @@
 /** Uploads that may be continued, as the Worker calls them on an account's object. */
 import { describe } from '../../../../shared/errors.ts';
+import { settlesWithin } from '../../../../shared/streams/timing.ts';
+import { orLog } from '../../../log.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { FileDetails } from '../files/file-rows.ts';
 import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
@@ -18,6 +20,8 @@ import { removeUpload, retryMs, UploadFinisher } from './upload-finisher.ts';
  * of the others. Those of invitations do not count for the account.
  */
 const maxUnfinished = { account: 100, key: 10, invitation: 4 };
+/** Time for which the alarm waits for the ends of uploads, in ms. */
+const finishingMs = 5_000;
 /** Time for which an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
 /**
@@ -239,7 +243,10 @@ export class UploadCalls extends AccountCalls {
     return { ok: true };
   }
 
-  /** Removes what has expired, and finishes what is not finished. */
+  /**
+   * Removes what has expired, and finishes what is not finished. It waits for that for a while: a
+   * large file takes minutes, in which the alarm must ring for what else is due.
+   */
   async sweep(): Promise<void> {
     const { uploads, erased, now } = this.context;
     const due = uploads.due(now());
@@ -248,12 +255,19 @@ export class UploadCalls extends AccountCalls {
       for (const { uploadId } of expired) removeUpload(this.context, uploadId);
     });
     if (expired.some(({ state }) => state === 'open')) await erased();
-    for (const { uploadId, state, cid } of due) {
-      if (state !== 'finishing') continue;
+    const finishing = due.filter(({ state }) => state === 'finishing');
+    for (const { uploadId } of finishing) uploads.update(uploadId, { due: now() + retryMs(1) });
+    await settlesWithin(
+      orLog({ event: 'upload.finish' }, () => this.#finish(finishing)),
+      finishingMs,
+    );
+  }
+
+  async #finish(finishing: readonly UploadRecord[]): Promise<void> {
+    for (const { uploadId, cid } of finishing)
       // The request with its last bytes may have ended before it could ask for this.
       if (cid === null) await this.#finisher.begin(uploadId, crypto.randomUUID());
       else await this.#finisher.attempt(uploadId);
-    }
   }
 
   /** An upload of the caller's key; one that is only managed, with `keys` any of the account. */
