@@ -81,14 +81,12 @@ export function limited(signal: AbortSignal): AbortSignal {
 }
 
 /**
- * Asks a service for a pin. Until it answers, the row says that the request may still arrive where
- * this object dies: what is removed then is removed once more.
+ * Asks a service for a pin. Until it has answered, and for a while where it failed, the row says
+ * that the request may still take effect: what is removed then is removed once more.
  */
 export async function pinningNow<T>({ rows, now }: WorkContext, row: PinRow, pin: () => Promise<T>): Promise<T> {
   rows.change(row, { late_until: now() + lateMs });
-  try {
-    return await pin();
-  } finally {
-    rows.change(row, { late_until: row.late_until });
-  }
+  const pinned = await pin();
+  rows.change(row, { late_until: row.late_until });
+  return pinned;
 }

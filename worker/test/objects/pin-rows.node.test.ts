@@ -2,6 +2,8 @@
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it } from 'vitest';
 import { PinRows } from '../../objects/pin/pin-rows.ts';
+import { pinningNow, type WorkContext } from '../../objects/pin/pin-steps.ts';
+import { present } from '../../../testkit/present.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
 /** The columns of a table, with their types and defaults, in the order of their names. */
@@ -30,4 +32,17 @@ it('a new object has the tables that one of the first version has after its upgr
     expect(columnsOf(fresh, table).length).toBeGreaterThan(2);
     expect(columnsOf(fresh, table)).toEqual(columnsOf(old, table));
   }
+});
+
+it('a pin that was given up or failed may still come, and one that was answered does not', async () => {
+  const rows = new PinRows(storageOf(new DatabaseSync(':memory:')));
+  rows.create();
+  rows.add('a CID', 'a service', 'copying', 0);
+  const row = () => present(rows.find('a CID', 'a service'));
+  const context = { rows, now: () => 1000 } as unknown as WorkContext;
+  await pinningNow(context, row(), async () => 'held');
+  expect(row().late_until).toBeNull();
+  const givenUp = pinningNow(context, row(), async () => Promise.reject(new DOMException('deleted', 'AbortError')));
+  await expect(givenUp).rejects.toThrow('deleted');
+  expect(row().late_until).toBeGreaterThan(1000);
 });
