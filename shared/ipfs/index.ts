@@ -13,6 +13,7 @@ export { continuedPartMs, mostPartLeaves, partLeaves, partMs } from './parts.ts'
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { digestBytes, sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
+export { maxLevels } from './walk.ts';
 export { carReader, type CarBlock } from './car-reader.ts';
 export { type BlockSource } from './block-source.ts';
 export { hashingStream } from './hashing-stream.ts';

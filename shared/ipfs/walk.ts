@@ -22,8 +22,11 @@ export type Block = {
 /** The verified root of a file of `size` bytes. */
 export type Root = { readonly cid: Cid; readonly block: Uint8Array; readonly size: number };
 
-/** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
-const maxDepth = 8;
+/**
+ * Levels of nodes above the leaves: a tree over 2^53 bytes in leaves of 1 MiB has 4, and a deeper one
+ * than this is hostile.
+ */
+export const maxLevels = 8;
 
 /**
  * Fetches the root of a file.
@@ -50,7 +53,7 @@ export async function* walk(root: Root, start: number, end: number, fetchBlock: 
   async function* subtree(node: Block, depth: number): AsyncGenerator<Block> {
     yield node;
     if (node.cid.codec === 'raw') return;
-    if (depth === maxDepth) throw contradiction();
+    if (depth === maxLevels) throw contradiction();
     const links = decodeNode(node.bytes, root.cid.text);
     if (totalBytes(links) !== node.fileBytes) throw contradiction();
     let next = node.start;

@@ -3,7 +3,7 @@
  */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { decodeNode, type Cid } from '../../shared/ipfs/index.ts';
+import { decodeNode, maxLevels, type Cid } from '../../shared/ipfs/index.ts';
 
 /**
  * The most blocks of a CAR: what is known of each is kept until the root comes. With leaves of 1
@@ -24,7 +24,7 @@ const maxSmallLeaves = 1024;
  * A file, or what lies below one of its nodes. `leaves`: with repetitions. `head`: how it begins,
  * for `recognize`.
  */
-export type KnownFile = { cid: Cid; fileBytes: number; leaves: number; head: Uint8Array };
+export type KnownFile = { cid: Cid; fileBytes: number; leaves: number; levels: number; head: Uint8Array };
 
 /**
  * Takes the blocks of a file in an order in which each one comes after those that it links to: so
@@ -75,6 +75,7 @@ export class CarStructure {
     const links = nodeLinks(cid, bytes);
     let fileBytes = 0;
     let leaves = 0;
+    let levels = 1;
     for (const link of links) {
       const child = this.#known.get(link.cid.text);
       if (child === undefined) throw invalidCar(`${cid.text} links to ${link.cid.text}, which does not come before it`);
@@ -84,16 +85,18 @@ export class CarStructure {
         );
       fileBytes += child.fileBytes;
       leaves += child.leaves;
+      levels = Math.max(levels, child.levels + 1);
       this.#tops.delete(link.cid.text);
     }
+    if (levels > maxLevels) throw invalidCar(`its nodes have more than ${maxLevels} levels, which no client reads`);
     const [first] = links;
     const head = (first && this.#known.get(first.cid.text)?.head) ?? new Uint8Array(0);
-    return { cid, fileBytes, leaves, head };
+    return { cid, fileBytes, leaves, levels, head };
   }
 }
 
 function leafOf(cid: Cid, bytes: Uint8Array): KnownFile {
-  return { cid, fileBytes: bytes.length, leaves: 1, head: bytes.slice(0, sniffBytes) };
+  return { cid, fileBytes: bytes.length, leaves: 1, levels: 0, head: bytes.slice(0, sniffBytes) };
 }
 
 /**

@@ -16,6 +16,7 @@ import {
   encodeNode,
   leafBytes,
   maxBlockBytes,
+  maxLevels,
   sha256,
   treeOf,
   type Cid,
@@ -114,6 +115,16 @@ describe('a CAR', () => {
     expect(file).toMatchObject({ cid: root.cid.text, size: 70_300 });
     expect(await read(file)).toEqual(Buffer.concat([a.bytes, b.bytes, a.bytes, a.bytes]));
     await call.ask('deleteFile', { fileId: file.fileId });
+  });
+
+  it('is stored with as many levels as can be read, and refused with more', async () => {
+    const blocks: (Block & { fileBytes?: number })[] = [await leaf(randomBytes(10))];
+    for (let levels = 0; levels < maxLevels; levels += 1) blocks.push(await node(itemOf(blocks, -1)));
+    const file = await jsonOf<Stored>(store(car(blocks)), 201);
+    expect(await read(file)).toEqual(itemOf(blocks, 0).bytes);
+    await call.ask('deleteFile', { fileId: file.fileId });
+    blocks.push(await node(itemOf(blocks, -1)));
+    expect(await problemOf(store(car(blocks)))).toBe('400 invalid_request');
   });
 
   it('of a disk of zeros, or of a log with a leaf for each line, is stored', async () => {
