@@ -223,8 +223,9 @@ export class Share extends DurableObject<OpeningBinding> {
       const unreported = this.#openings.nextDue();
       if (row === undefined || (row.expiresAt + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.record === null ? row.expiresAt + shareRetentionMs : this.#recordUntil(row);
-      await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
+      const forgotten = row.expiresAt + shareRetentionMs;
+      const ending = row.record !== null ? this.#recordUntil(row) : forgotten > this.now() ? forgotten : Infinity;
+      await this.#alarm.reset(Math.min(unreported ?? Infinity, ending));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
       await this.#alarm.reset(this.now() + backoffMs(1));

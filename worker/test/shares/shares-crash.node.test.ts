@@ -175,6 +175,18 @@ it('a share whose file was deleted before its record came is refused, and ended'
   await expectNothing(id);
 });
 
+it('a record whose share expires while an opening is reported is destroyed then', async () => {
+  const { id } = await made();
+  const { expiresAt } = first((await owner.call.listShares()).shares);
+  await owner.object.fail('shareOpened', 'before');
+  expect((await open(id)).status).toBe(200);
+  await expect.poll(() => owner.object.awaits('shareOpened')).toBe(false);
+  await owner.object.fail('shareOpened', 'late');
+  // The alarm rings before the end, and the report takes longer.
+  await shareObject(service, id).ring(Date.parse(expiresAt) - Date.now() - 500);
+  await expect.poll(() => record(id), { timeout: 5000 }).toBeUndefined();
+});
+
 describe('a record that cannot be reached', () => {
   const endings: [string, () => Promise<unknown>][] = [
     ['its revocation', async () => [await jsonOf<ShareReceipt>(remove(`/v1/shares/${first(await listed())}`))]],
