@@ -37,6 +37,11 @@ export const wholeFile = { read_from: 0, read_to: Number.MAX_SAFE_INTEGER } as c
 /** A check that asks for the pin, and reads nothing. */
 export const nothingToRead = { read_from: 0, read_to: 0 } as const;
 
+/** Tells whether all bytes of a row are being read. */
+export function isReadingAll({ read_from: from, read_to: to }: Pick<PinRow, 'read_from' | 'read_to'>): boolean {
+  return from !== null && to === wholeFile.read_to;
+}
+
 /** Page of accounts: at most `limit`, beginning behind `after`. */
 export type AccountsPage = { after?: string | undefined; limit: number };
 

@@ -1,5 +1,5 @@
 /** The verification of a CID that somebody waits for. */
-import type { PinRow, PinRows } from './pin-rows.ts';
+import { isReadingAll, type PinRow, type PinRows } from './pin-rows.ts';
 import type { PinWork } from './pin-work.ts';
 
 /** Time limit of the response, in ms; the work goes on afterwards. */
@@ -20,14 +20,15 @@ type Options = {
 };
 
 /**
- * Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there.
+ * Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there. A
+ * reading that has begun goes on, so that one who asks until it is done sees its end.
  * @returns whether that is done
  */
 export async function verifyPins(cid: string, options: Options): Promise<boolean> {
   const held = () => options.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
   for (const row of held()) {
-    options.work.readAll(row);
-    options.rows.change(row, { attempts: 0 });
+    if (row.state === 'lost' || !isReadingAll(row)) options.work.readAll(row);
+    options.rows.change(row, { attempts: 0, due: options.now() });
   }
   await options.begun();
   const until = Date.now() + verifyMs;

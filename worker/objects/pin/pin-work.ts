@@ -29,7 +29,7 @@ import {
   type Removal,
   type WorkContext,
 } from './pin-steps.ts';
-import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
+import { isReadingAll, nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
 /**
@@ -352,7 +352,7 @@ export class PinWork extends WithContext<WorkContext> {
         if (replaces.length > 0) rows.change(successor, { moved_from: null });
         // What the one that leaves was to replace may leave now.
         return this.settle(cid);
-      } else if (successor.read_from === null || successor.read_to === nothingToRead.read_to) this.readAll(successor);
+      } else if (!isReadingAll(successor)) this.readAll(successor);
     }
   }
 

@@ -1,8 +1,9 @@
 /** The tables of an object of pins, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it } from 'vitest';
-import { PinRows } from '../../objects/pin/pin-rows.ts';
+import { PinRows, wholeFile } from '../../objects/pin/pin-rows.ts';
 import { pinningNow, type WorkContext } from '../../objects/pin/pin-steps.ts';
+import { verifyPins } from '../../objects/pin/pin-verification.ts';
 import { present } from '../../../testkit/present.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
@@ -45,4 +46,31 @@ it('a pin that was given up or failed may still come, and one that was answered 
   const givenUp = pinningNow(context, row(), async () => Promise.reject(new DOMException('deleted', 'AbortError')));
   await expect(givenUp).rejects.toThrow('deleted');
   expect(row().late_until).toBeGreaterThan(1000);
+});
+
+it('a verification that is asked for again goes on with what is being read', async () => {
+  const rows = new PinRows(storageOf(new DatabaseSync(':memory:')));
+  rows.create();
+  rows.add('a CID', 'a service', 'live', 0);
+  const row = () => present(rows.find('a CID', 'a service'));
+  const nowMs = 1000;
+  const verified = (parts: number) =>
+    verifyPins('a CID', {
+      rows,
+      work: { readAll: (each) => rows.change(each, { ...wholeFile, due: nowMs }) },
+      mayAsk: () => true,
+      begun: async () => undefined,
+      ended: async () => false,
+      now: () => nowMs,
+      async step({ read_from: from }) {
+        const next = (from ?? 0) + 1;
+        rows.change(row(), next === parts ? { read_from: null, read_to: null } : { read_from: next, due: nowMs + 1 });
+      },
+    });
+  expect(await verified(3)).toBe(false);
+  expect(await verified(3)).toBe(false);
+  expect(await verified(3)).toBe(true);
+  // All of it is read again for who asks afterwards.
+  expect(await verified(2)).toBe(false);
+  expect(row().read_from).toBe(1);
 });
