@@ -1,5 +1,6 @@
 /** The end of `npm run setup`: a link that is made, opened and taken back. */
 import { connect, receive } from '../client/index.ts';
+import { isSealpinError } from '../shared/errors.ts';
 import { failure, fine, wrong, type Finding } from './finding.ts';
 
 const text = 'This link was made by npm run setup, to see whether the service works.';
@@ -26,6 +27,7 @@ export async function firstLink(url: string, apiKey: string): Promise<Finding> {
     }
     return fine(`a file was sent, received by its link ${new URL(link).origin}/s#…, and deleted`);
   } catch (error) {
+    if (isSealpinError(error, 'forbidden')) return fine(`no link was sent: ${error.message}`);
     return failure(
       error,
       'npm run doctor says what is wrong; then run npm run setup again',

@@ -62,7 +62,11 @@ async function askKind(context: DoctorContext): Promise<BackendKind> {
 
 async function askGateway({ vars }: Configuration, context: DoctorContext): Promise<'on' | 'off'> {
   const now = vars['PUBLIC_GATEWAY'] || 'off';
-  const answer = await askOr('Whether anyone who knows a CID may fetch its blob: on or off', now, context);
+  const answer = await askOr(
+    'Whether anyone who knows a CID may fetch its blob, as links need: on or off',
+    now,
+    context,
+  );
   return oneOf('the answer', ['on', 'off'] as const, answer) ?? 'off';
 }
 

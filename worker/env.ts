@@ -162,6 +162,11 @@ export function shareMaxima(env: Env): { days: number; opens: number } {
   };
 }
 
+/** Tells whether anybody may fetch by CID what is stored here (`PUBLIC_GATEWAY`). */
+export function isGatewayOpen({ PUBLIC_GATEWAY: setting }: Env): boolean {
+  return setting !== 'off';
+}
+
 /**
  * Returns the number of pinning services that hold each file: `REPLICAS`, or 1.
  * @throws misconfigured when the variable is not a whole number

@@ -14,6 +14,7 @@ import {
   readBlock,
 } from '../../../shared/ipfs/index.ts';
 import { withStop } from '../../../shared/streams/timing.ts';
+import { isGatewayOpen } from '../../env.ts';
 import { isHead, type Ctx } from '../../http/app.ts';
 import { awaitFirstChunk } from '../../http/response-body.ts';
 import { isNotModified, type Span } from '../../http/conditions.ts';
@@ -28,7 +29,7 @@ const probe = 'bafkqaaa';
 
 /** Serves a CID that lives here, as bytes, as one block or as a CAR. */
 export async function readGateway(c: Ctx): Promise<Response> {
-  if ((c.env.PUBLIC_GATEWAY ?? 'on') === 'off') throw new SealpinError('not_found');
+  if (!isGatewayOpen(c.env)) throw new SealpinError('not_found');
   const asked = c.req.param('cid') ?? '';
   const form = formOf(c);
   if (asked === probe && form === 'raw')

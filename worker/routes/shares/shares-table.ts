@@ -77,7 +77,7 @@ export const shareRoutes: readonly Route[] = [
     },
     responses: { 200: { [json]: OpenedShare } },
     responseHeaders: { 200: ['Idempotency-Replayed'] },
-    codes: ['not_found', 'gone'],
+    codes: ['not_found', 'gone', 'forbidden'],
     handler: openShare,
   }),
 ];

@@ -16,7 +16,7 @@ import { webProvider } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
 import type { Principal } from '../../auth/authenticate.ts';
-import { shareMaxima } from '../../env.ts';
+import { isGatewayOpen, shareMaxima } from '../../env.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { checkConditions, isConditional, isNotModified } from '../../http/conditions.ts';
 import { readJson } from '../../http/json-body.ts';
@@ -44,6 +44,7 @@ const maxBodyBytes = 128 * 1024;
 
 export async function createShare(c: Ctx, caller: Principal): Promise<Response> {
   const { key } = await unwrap(caller.account.caller(caller.key.hash, sharing));
+  requireGateway(c);
   refuseIdempotencyKey(c, 'share');
   const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
   const { files, password } = requested;
@@ -71,6 +72,12 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const status: Terms = { ...share, state: 'active', opensLeft: share.opens };
   const headers = { ETag: etagOf(status), Location: `/v1/shares/${share.id}` };
   return c.json(shareView(share, status), 201, headers);
+}
+
+/** Refuses shares where nobody could fetch their files: to open one would use it up. */
+function requireGateway(c: Ctx): void {
+  if (isGatewayOpen(c.env)) return;
+  throw new SealpinError('forbidden', 'this service passes no files on: its operator has turned /ipfs/ off');
 }
 
 /** A page of the account's shares, newest first, each as its object knows it. */
@@ -132,6 +139,7 @@ export async function readShare(c: Ctx): Promise<Response> {
 /** Hands the record of a share out, and with the same `Idempotency-Key` once more. */
 export async function openShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
+  requireGateway(c);
   const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(hashOfOpening(c)));
   const body: OpenedShare = { record: record.toBase64(), opensLeft };
   return c.json(body, 200, { ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });

@@ -49,6 +49,16 @@ const newKey = (o: { scopes: Scope[]; expiresAt?: string; limits?: object }): Pr
 const recordOf = async (id: string): Promise<unknown> => (await shareObject(service, id).rows('share'))[0]?.['record'];
 
 describe('a share', () => {
+  it('is neither made nor used up where nobody could fetch its files', async () => {
+    const closed = { headers: withSettings({ PUBLIC_GATEWAY: 'off' }) };
+    const request = { record: newRecord().toString('base64'), files: [fileId], password: false };
+    expect(await problemOf(owner.call.ask('createShare', request, closed))).toBe('403 forbidden');
+    const { id } = await share({ opens: 1 });
+    expect(await problemOf(anybody.ask('openShare', { shareId: id }, closed))).toBe('403 forbidden');
+    expect((await look(id)).opensLeft).toBe(1);
+    expect((await open(id)).status).toBe(200);
+  });
+
   it('hands its record out as often as it may, and then no more', async () => {
     const record = newRecord(maxRecordBytes);
     const { id, opens, opensLeft } = await share({ record: record.toString('base64'), opens: 2, label: 'for Ann' });
