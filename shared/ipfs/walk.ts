@@ -23,8 +23,8 @@ export type Block = {
 export type Root = { readonly cid: Cid; readonly block: Uint8Array; readonly size: number };
 
 /**
- * Levels of nodes above the leaves: a tree over 2^53 bytes in leaves of 1 MiB has 4, and a deeper one
- * than this is hostile.
+ * Levels of nodes above the leaves: a tree over 2^53 bytes in leaves of 1 MiB has 4, and one with
+ * more than these is hostile.
  */
 export const maxLevels = 8;
 

@@ -118,7 +118,7 @@ describe('a share that is made at the second attempt', () => {
     const id = newShareId();
     await owner.object.fail('create', 'late');
     const [one, other] = await Promise.all([make(id), make(id)]);
-    expect([one.status, other.status].toSorted()).toEqual([201, 503]);
+    expect([one.status, other.status]).toEqual(expect.arrayContaining([201, 503]));
     await owner.object.ring(longMs);
     expect((await open(id)).status).toBe(200);
   });
