@@ -128,8 +128,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'an account that is closed forgets what it owes',
     file: 'worker/objects/account/account.ts',
-    from: 'if (due === undefined && row.open === undefined) return await this.#purge();',
-    to: 'if (row.open === undefined) return await this.#purge();',
+    from: 'const isOver = due === undefined && this.context.row.open === undefined;',
+    to: 'const isOver = this.context.row.open === undefined;',
     seed: '4',
     found: /KV still has|still (pins|has)|nobody needs/,
     ordinary: 'worker/test/objects/crash.node.test.ts',
@@ -200,8 +200,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a share whose maker died stays half made',
     file: 'worker/objects/account/calls/share-calls.ts',
-    from: 'if (refusal === undefined) shares.add(share, dueMs);',
-    to: 'if (refusal === undefined) shares.add(share, dueMs + 10 * 365 * 86_400_000);',
+    from: 'return this.#refusal(share, caller.key) ?? shares.add(share, dueMs);',
+    to: 'return this.#refusal(share, caller.key) ?? shares.add(share, dueMs + 10 * 365 * 86_400_000);',
     seed: 'maker-of-a-share-dies.json',
     found: /row of share|nobody lists/,
     ordinary: 'worker/test/shares/shares-crash.node.test.ts',
