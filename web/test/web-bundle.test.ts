@@ -61,8 +61,7 @@ test('never turn text into elements', () => {
  * What is newer than `oldestBrowsers` (MDN), with a name that nothing else has. What a version of
  * the language adds is held by the `lib` of `tsconfig.json`; esbuild adds no function.
  */
-const newer =
-  /\b(?:URL\.parse|ReadableStream\.from|cookieStore|moveBefore|URLPattern|CloseWatcher|getAllRecords)\b/;
+const newer = /\b(?:URL\.parse|ReadableStream\.from|cookieStore|moveBefore|URLPattern|CloseWatcher|getAllRecords)\b/;
 
 test('use no function that the oldest browsers lack', () => {
   const found = web.files.flatMap(({ path, text }) => (newer.test(text) ? [`${path}: ${newer.exec(text)?.[0]}`] : []));
