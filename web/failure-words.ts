@@ -50,6 +50,7 @@ const whenSending: typeof byCode = {
   aborted: 'not_sent',
   unauthorized: 'api_key',
   account_disabled: 'api_key',
+  link_invalid: 'api_key',
   insufficient_scope: 'scope',
   forbidden: 'scope',
   quota_exceeded: 'quota',

@@ -59,7 +59,10 @@ function textOf(failure: unknown): string | undefined {
 
 function takeBack(engine: Sender, link: MadeLinkView, element: HTMLElement): Promise<void> {
   const work = async (): Promise<void> => {
-    await engine.call('takeBackLink', { shareId: link.shareId });
+    await engine.call('takeBackLink', { shareId: link.shareId }).catch((failure: unknown) => {
+      // The list is of this invitation: what it does not know any more was taken back elsewhere.
+      if (!(failure instanceof EngineError && failure.code === 'not_found')) throw failure;
+    });
     element.remove();
     showText();
     byId('links-title', HTMLHeadingElement).focus();

@@ -131,9 +131,6 @@ export type MadeLinkView = Pick<Share, 'state' | 'opens' | 'password' | 'created
   files: number;
 };
 
-/** What ended with a link; `opened`: how often before, where that is known. */
-type TakenView = { opened?: number | undefined; isDeleted: boolean };
-
 /** A file of the account. `name` where the service knows one. */
 export type StoredView = Pick<StoredFile, 'fileId' | 'cid' | 'size' | 'createdAt'> & {
   name?: string | undefined;
@@ -151,14 +148,15 @@ export type Sending = {
   sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
   /**
    * Ends the last share, and deletes the files that were stored for it, where the key may.
+   * `opened`: how often before, where that is known.
    */
-  takeBack(o: undefined): TakenView;
+  takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
   /** Reads the link of an invitation, which then sends. */
   accept(o: { text: string; root: string }): InvitationView | { host: string; address: string };
   /** A page of the links that the API key sees. */
   links(o: { cursor?: string | undefined }): { links: MadeLinkView[]; cursor?: string | undefined };
-  /** Ends one of these links. */
-  takeBackLink(o: { shareId: string }): TakenView;
+  /** Ends one of these links; fails with `not_found` for what the key does not see. */
+  takeBackLink(o: { shareId: string }): void;
   /** Changes until when, in ms from now, and how often in all one of these links opens. */
   changeLink(o: { shareId: string; opens: number; expiresInMs?: number | undefined }): Share;
   list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };

@@ -5,7 +5,7 @@ import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type Engine } from '../engine-client.ts';
 import type { Sending } from '../protocol.ts';
 import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
-import { changeFailureText, namesText, startChanging } from './change-dialog.ts';
+import { changeFailureText, namesText, startChanging, type Terms } from './change-dialog.ts';
 import {
   forgetEverything,
   forgetLink,
@@ -31,6 +31,16 @@ const enterChange = startChanging();
 const confirmForgetting = startConfirming('forgetting');
 const root = new URL('.', document.baseURI).href;
 const states: readonly string[] = ['active', 'used_up', 'expired', 'revoked'];
+
+/** Refusals of a key, after which another one may do it. */
+const refusals: readonly EngineError['code'][] = [
+  'unauthorized',
+  'account_disabled',
+  'insufficient_scope',
+  'link_invalid',
+];
+/** A link that opens, and that the key does not have. */
+class OtherKey extends Error {}
 
 /** Submitting the form of the dialog that asks for a key. */
 let enterKey: (() => void) | undefined;
@@ -84,7 +94,7 @@ function row(link: KeptLink): Row {
     button.hidden = true;
     return button;
   });
-  const [change, take, forget] = buttons;
+  const [changing, take, forget] = buttons;
   const made: Row = {
     element,
     showSeen(seen) {
@@ -93,16 +103,32 @@ function row(link: KeptLink): Row {
       if (seen.state === 'unasked') for (const button of buttons) button.hidden = true;
     },
   };
-  change?.addEventListener('click', () => void withKey((sender) => openChange(sender, link, made)));
-  take?.addEventListener('click', () =>
-    confirm(namesText(link), () => void withKey((sender) => takeBack(sender, link, made))),
-  );
+  const submit = (terms: Terms) => void withKey((sender) => looking(change(sender, link, terms, made), link, made));
+  changing?.addEventListener('click', () => enterChange(link, submit));
+  const confirmed = () => void withKey((sender) => looking(takeBack(sender, link, made), link, made));
+  take?.addEventListener('click', () => confirm(namesText(link), confirmed));
   forget?.addEventListener('click', () => void tried(() => forgetOne(link, element)));
   return made;
 }
 
 const tried = (work: () => Promise<void> | void): Promise<void> =>
   attempt('kept-error', work, { textOf: changeFailureText });
+
+/**
+ * Waits for what a key does to a link. One that the key does not have is over, or is one of another
+ * key.
+ */
+async function looking(work: Promise<void>, { shareId }: KeptLink, { showSeen }: Row): Promise<void> {
+  try {
+    await work;
+  } catch (failure) {
+    if (!(failure instanceof EngineError && ['not_found', 'gone'].includes(failure.code))) throw failure;
+    const seen = await look(shareId);
+    showSeen(seen);
+    if (seen.state === 'active') throw new OtherKey();
+    announce(stateText(seen));
+  }
+}
 
 async function takeBack(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): Promise<void> {
   await sender.call('takeBackLink', { shareId: link.shareId });
@@ -117,41 +143,47 @@ async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<v
   await showText();
 }
 
-function openChange(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): void {
-  enterChange(link, (terms) => {
-    void tried(async () => {
-      const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
-      showSeen(changed);
-      await keepLink({ ...link, opens: changed.opens });
-      announce(words.linkChanged(namesText(link)));
-    });
-  });
+async function change(sender: Engine<Sending>, link: KeptLink, terms: Terms, { showSeen }: Row): Promise<void> {
+  const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
+  showSeen(changed);
+  await keepLink({ ...link, opens: changed.opens });
+  announce(words.linkChanged(namesText(link)));
 }
 
 /** Signs in with an API key, or with the link of an invitation. */
 async function signIn(sender: Engine<Sending>, text: string): Promise<void> {
   if (!text.includes('#')) await sender.call('signIn', { root, apiKey: text });
-  else if ('host' in (await sender.call('accept', { text, root }))) throw new Error('of another service');
+  else if ('host' in (await sender.call('accept', { text, root })))
+    throw new EngineError({ code: 'link_invalid', message: '' });
   isSignedIn = true;
 }
 
-/** Does what needs a key: with the one that is kept, or one that is asked for. */
-async function withKey(act: (sender: Engine<Sending>) => Promise<void> | void): Promise<void> {
+/**
+ * Does what needs a key: with the one that is kept, or one that is asked for, also after a refusal.
+ */
+async function withKey(act: (sender: Engine<Sending>) => Promise<void>): Promise<void> {
   const sender = (engine ??= startSending());
   await tried(async () => {
-    const kept = isSignedIn ? undefined : await keptKey();
-    if (kept !== undefined) await signIn(sender, kept);
-    if (isSignedIn) return act(sender);
-    askForKey(sender, () => void tried(() => act(sender)));
+    const ask = (why?: string): void => askForKey(sender, () => void withKey(act), why);
+    try {
+      const kept = isSignedIn ? undefined : await keptKey();
+      if (kept !== undefined) await signIn(sender, kept);
+      await (isSignedIn ? act(sender) : ask());
+    } catch (failure) {
+      if (failure instanceof OtherKey) return ask(words.keyOther);
+      if (!(failure instanceof EngineError && refusals.includes(failure.code))) throw failure;
+      ask(changeFailureText(failure));
+    }
   });
 }
 
-function askForKey(sender: Engine<Sending>, go: () => void): void {
+/** @param why the key before does not do */
+function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefined): void {
   const dialog = byId('key', HTMLDialogElement);
   const field = byId('key-field', HTMLInputElement);
   const keep = byId('key-keep', HTMLInputElement);
   const refused = byId('key-error', HTMLParagraphElement);
-  setText(refused, undefined);
+  setText(refused, why);
   keep.checked = false;
   enterKey = () => {
     const text = field.value.trim();
@@ -164,8 +196,7 @@ function askForKey(sender: Engine<Sending>, go: () => void): void {
         go();
       })
       .catch((failure: unknown) => {
-        const isUnreachable = failure instanceof EngineError && failure.code === 'service_unreachable';
-        setText(refused, isUnreachable ? words.errors.unreachable : words.errors.api_key);
+        setText(refused, changeFailureText(failure));
         field.focus();
       });
   };

@@ -84,6 +84,26 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'kept');
   }
 
+  async function enter(page: Page, key: string): Promise<void> {
+    await page.locator('#key-field').fill(key);
+    await page.keyboard.press('Enter');
+  }
+
+  /** An API key of the same account that may do nothing to its links. */
+  async function readingKey(apiKey: string): Promise<string> {
+    const made = await fetch(`${receiver.root}v1/keys`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ label: 'reads', scopes: ['read'] }),
+    });
+    return ((await made.json()) as { apiKey: string }).apiKey;
+  }
+
+  async function takeBack(page: Page): Promise<void> {
+    await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
+    await page.locator('#taking-yes').click();
+  }
+
   test('a link without a tick leaves nothing behind, and the page says so', async () => {
     const { page } = await sent();
     await list(page);
@@ -109,25 +129,22 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await violations(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Change plans.txt' }).click();
-    await page.locator('#key[open]').waitFor();
-    expect(await violations(page)).toEqual([]);
-    await page.locator('#key-field').fill('sp_wrong');
-    await page.keyboard.press('Enter');
-    await page.locator('#key-error:not([hidden])').waitFor();
-    await page.locator('#key-field').fill(apiKey);
-    await page.keyboard.press('Enter');
     await page.locator('#changing[open]').waitFor();
     expect(await violations(page)).toEqual([]);
     await page.locator('#changing-opens').fill('9');
     await page.locator('#changing-expires').selectOption({ label: 'in 14 days' });
     await page.getByRole('button', { name: 'Change it' }).click();
+    await page.locator('#key[open]').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await enter(page, 'sp_wrong');
+    await page.locator('#key-error:not([hidden])').waitFor();
+    await enter(page, apiKey);
     await expect.poll(() => rows(page).first().innerText()).toContain('Opens 8 more times, until ');
     const { shares } = await connection.shares();
     expect(shares).toMatchObject([{ opens: 9, opensLeft: 8 }]);
     expect(Math.round((Date.parse(itemOf(shares, 0).expiresAt) - Date.now()) / 86_400_000)).toBe(14);
 
-    await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
-    await page.locator('#taking-yes').click();
+    await takeBack(page);
     await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back. Seen at ');
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
     expect(await page.evaluate(readDatabases)).not.toContain(apiKey);
@@ -172,6 +189,40 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => rows(page).count()).toBe(1);
   });
 
+  inCi('asks for another key where one does not do, and says of no link that opens that it has ended', async () => {
+    const { page, apiKey, link, connection } = await sent();
+    await keep(page);
+    await list(page);
+    const { link: guest, key } = await connection.invitation.create({ label: 'Ann' });
+    const refused = async (text: string) => {
+      await page.locator('#key[open] #key-error', { hasText: text }).waitFor();
+      await expect(receive(link)).resolves.toBeDefined();
+    };
+    const other = 'This link still opens, and it is not one of this key.';
+    await page.getByRole('button', { name: 'Change plans.txt' }).click();
+    await page.locator('#changing-opens').fill('30');
+    await page.getByRole('button', { name: 'Change it' }).click();
+    await enter(page, (await receiver.service.account()).apiKey);
+    await refused(other);
+    await enter(page, await readingKey(apiKey));
+    await refused('This API key may not do that.');
+    await enter(page, apiKey);
+    await expect.poll(() => rows(page).first().innerText()).toContain('Opens 28 more times, until ');
+
+    await page.reload();
+    await takeBack(page);
+    await page.locator('#key-keep').check();
+    await enter(page, guest);
+    await refused(other);
+    await connection.invitation.revoke(key.id);
+    await page.reload();
+    await takeBack(page);
+    await refused('This key is not one of this service, or it has ended.');
+    await enter(page, apiKey);
+    await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back');
+    await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+  });
+
   inCi('keeps a key only after a tick of its own, and forgets it with the rest', async () => {
     const host = connect({ service: receiver.root, apiKey: (await receiver.service.account()).apiKey });
     const invitation = (await host.invitation.create({ label: 'Ann' })).link;
@@ -189,8 +240,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => page.locator('#made-links > li').first().innerText()).toMatch(/^plans\.txt, /);
     await list(page);
     await expect.poll(() => rows(page).allInnerTexts()).toEqual([expect.stringContaining('Opens 9 more times')]);
-    await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
-    await page.locator('#taking-yes').click();
+    await takeBack(page);
     await page.locator('#key-keep').check();
     await page.locator('#key-field').fill(invitation);
     await page.keyboard.press('Enter');

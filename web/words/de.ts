@@ -298,9 +298,8 @@ export const de: Words = {
   changeLink: 'Ändern',
   linkChanged: (about) => `${about}: geändert.`,
   keyTitle: 'Dafür ist Ihr Schlüssel nötig',
-  keyText:
-    'Um einen Link zu ändern oder zurückzunehmen, geben Sie Ihren API-Schlüssel ein, ' +
-    'oder den Link der Einladung, mit der Sie ihn verschickt haben.',
+  keyText: 'Geben Sie Ihren API-Schlüssel ein, oder den Link der Einladung, mit der Sie ihn verschickt haben.',
+  keyOther: 'Dieser Link lässt sich noch öffnen, gehört aber nicht zu diesem Schlüssel. Geben Sie einen anderen ein.',
   keyLabel: 'API-Schlüssel oder Einladung',
   keepKey: 'In diesem Browser merken',
   keepKeyRisk:

@@ -285,6 +285,7 @@ export const en = {
   linkChanged: (about: string) => `${about}: changed.`,
   keyTitle: 'This needs your key',
   keyText: 'To change a link or take it back, enter your API key, or the link of the invitation that you sent it with.',
+  keyOther: 'This link still opens, and it is not one of this key. Enter another one.',
   keyLabel: 'API key or invitation',
   keepKey: 'Keep it in this browser',
   keepKeyRisk:

@@ -12,7 +12,6 @@ import type { Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
 import { sendFiles, type Shared, type ShareOptions } from '../../client/sharing.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
-import type { ShareReceipt } from '../../shared/api.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
 import { openFileDetails, printLink } from '../../shared/link/index.ts';
 import type { FileToSend, FolderToSend, FormTerms, LinkView, Sending, StoredView } from '../protocol.ts';
@@ -114,11 +113,6 @@ function storedUntil({ expiresInMs }: FormTerms): Date | undefined {
   return until === undefined ? undefined : new Date(Math.min(Date.now() + Math.max(expiresInMs, dayMs), until));
 }
 
-/** Ends a share. @returns undefined for one that ended before, and was forgotten */
-function endShare(shareId: string, signal: AbortSignal): Promise<ShareReceipt | undefined> {
-  return otherwise(connect(signedIn()).unshare(shareId, { signal }), 'not_found', undefined);
-}
-
 /** The name of a file that was sealed before it came, where there is a key that opens it. */
 async function sealedName(cid: string, details = ''): Promise<Pick<StoredView, 'name' | 'sealedName'>> {
   if (details === '') return {};
@@ -152,7 +146,8 @@ serveCalls<Sending>({
     if (last === undefined) throw new SealpinError('not_found');
     const { shareId, stored } = last;
     const connection = connect(signedIn());
-    const ended = await endShare(shareId, signal);
+    // The same key made it: what it does not know any more has ended.
+    const ended = await otherwise(connection.unshare(shareId, { signal }), 'not_found', undefined);
     let isDeleted = stored.length > 0;
     for (const { fileId } of ended?.files === undefined ? stored : [])
       await connection.delete(fileId, { signal }).catch(() => {
@@ -183,8 +178,7 @@ serveCalls<Sending>({
     return { links, cursor: page.cursor };
   },
   async takeBackLink({ shareId }, { signal }) {
-    const ended = await endShare(shareId, signal);
-    return { opened: ended?.opened, isDeleted: ended?.files !== undefined };
+    await connect(signedIn()).unshare(shareId, { signal });
   },
   async changeLink({ shareId, opens, expiresInMs }, { signal }) {
     const expiresAt = expiresInMs === undefined ? undefined : new Date(Date.now() + expiresInMs);
