@@ -79,9 +79,12 @@ export function secondsUntilAgain(error: unknown): number | undefined {
  */
 export async function untilAnswered<T>(
   request: (before: number) => Promise<T>,
-  { signal = new AbortController().signal, onRetry }: RetryOptions,
+  {
+    signal = new AbortController().signal,
+    onRetry,
+    isTemporary = (error): error is SealpinError => secondsUntilAgain(error) !== undefined,
+  }: RetryOptions & Pick<AttemptOptions, 'isTemporary'>,
 ): Promise<T> {
-  const isTemporary = (error: unknown): error is SealpinError => secondsUntilAgain(error) !== undefined;
   const attempts = attemptsOf({ signal, isTemporary, onRetry });
   for (let before = 0; ; before += 1) {
     try {

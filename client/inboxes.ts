@@ -20,7 +20,7 @@ import {
 } from '../shared/link/index.ts';
 import { accountIdentities, accountOf } from './account-key.ts';
 import { untilAnswered, type RetryOptions } from './attempts.ts';
-import { openBlob } from './blobs.ts';
+import { cidOf } from './blobs.ts';
 import { identitiesOf } from './credentials.ts';
 import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
 import { put } from './put.ts';
@@ -135,8 +135,8 @@ export function placeOf(
 }
 
 /** Recognizes the parcel of a delivery. Its media type proves nothing. */
-export function isDelivery({ contentType }: Pick<StoredFile, 'contentType'>): boolean {
-  return contentType === sealedParcelType;
+export function isDelivery({ mode, contentType }: Pick<StoredFile, 'mode' | 'contentType'>): boolean {
+  return mode === 'plain' && contentType === sealedParcelType;
 }
 
 /** With these, the next delivery fares no better: the service fails, or refuses the caller. */
@@ -160,17 +160,27 @@ export function concernsDelivery(error: unknown): error is SealpinError {
 }
 
 /**
- * Reads the sealed parcel of a delivery.
- * @throws SealpinError `not_found`, `parcel_invalid` for another file
+ * Reads the sealed parcel of a delivery, by the API key: what an address may ask for is used up by
+ * as many deliveries as anyone hands over. Waits where the key has asked for too much.
+ * @throws SealpinError `not_found`, `parcel_invalid` for another file, `content_mismatch`
  */
 export async function readDelivery(
   http: ServiceHttp,
-  file: Pick<StoredFile, 'contentType' | 'size' | 'cid'>,
+  file: StoredFile,
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (!isDelivery(file) || file.size > maxRecordBytes) throw notADelivery();
-  const blob = await openBlob(file.cid, http.url, signal);
-  return readAll(blob.read(0, blob.size), maxRecordBytes, notADelivery);
+  const headers = { Accept: 'application/octet-stream' };
+  const path = `v1/storage/${encodeURIComponent(file.fileId)}/content`;
+  const read = async () => {
+    const response = await http.call({ path, headers, signal });
+    return readAll(http.body(response, file.size, signal), maxRecordBytes, notADelivery);
+  };
+  const isTemporary = (error: unknown): error is SealpinError =>
+    isSealpinError(error, 'rate_limited') && error.retryAfterSeconds !== undefined;
+  const sealed = await untilAnswered(read, { signal, isTemporary });
+  if ((await cidOf(sealed)) === file.cid) return sealed;
+  throw new SealpinError('content_mismatch', 'the service returned other bytes than were handed over');
 }
 
 function notADelivery(): SealpinError {

@@ -285,6 +285,7 @@ describe('a delivery', () => {
       await put(sealed, `${sealedParcelType}x`),
       await put(new Uint8Array(50_177), sealedParcelType),
       await connection.put('x', { mode: 'plain' }),
+      await connection.put(sealed, { type: sealedParcelType, name: 'x' }),
     ];
     for (const { fileId } of others)
       await expect(connection.inbox.open(fileId, { keys: owner.privateKey })).rejects.toMatchObject({
@@ -292,6 +293,22 @@ describe('a delivery', () => {
       });
     const listed = (await connection.inbox.list()).deliveries.map(({ id }) => id);
     expect(listed).toEqual([itemOf(others, 2).fileId, genuine.fileId]);
+  });
+
+  test('is read by the API key, and is what its blob ID says', async () => {
+    await handOver((await create()).link, { source: 'x', name: 'x' });
+    const { id } = itemOf((await connection.inbox.list()).deliveries, 0);
+    const asked: string[] = [];
+    const lying: Fetch = async (url, init) => {
+      asked.push(url.pathname);
+      const response = await fetch(url, init);
+      if (!url.pathname.endsWith('/content')) return response;
+      const bytes = await response.bytes();
+      return new Response(bytes.with(bytes.length - 1, (bytes.at(-1) ?? 0) ^ 1));
+    };
+    const { inbox } = connect({ service: service.url, apiKey: account.apiKey, fetch: lying });
+    await expect(inbox.open(id, { keys: owner.privateKey })).rejects.toMatchObject({ code: 'content_mismatch' });
+    expect(asked.filter((path) => path.startsWith('/ipfs/'))).toEqual([]);
   });
 
   test('goes to the link of an inbox, and to no other', async () => {

@@ -13,7 +13,8 @@ import { showOpened, startOpenedFiles } from '../receiving/opened-files.ts';
 import { byId, locale, partsOf, show, translate, words } from '../states.ts';
 
 const engine = startReceiving();
-let cursor: string | undefined;
+/** The page of the list that was not seen yet; undefined after the last one. */
+let next: { readonly cursor?: string } | undefined;
 
 /** The largest file that is read as a private key, in bytes. */
 const keyFileBytes = 64 * 1024;
@@ -23,7 +24,7 @@ async function unlock(file: FileToSend | undefined): Promise<void> {
   const work = async (): Promise<void> => {
     await engine.call('unlock', { keys: await file.slice(0, keyFileBytes).text() });
     byId('delivery-list', HTMLUListElement).replaceChildren();
-    cursor = undefined;
+    next = {};
     byId('deliveries-text', HTMLParagraphElement).textContent = words.busy;
     show('deliveries');
     await showPage();
@@ -35,14 +36,15 @@ async function showPage(): Promise<void> {
   const list = byId('delivery-list', HTMLUListElement);
   const more = byId('deliveries-more', HTMLButtonElement);
   const work = async (): Promise<void> => {
-    const page = await engine.call('deliveries', { cursor });
-    list.append(...page.deliveries.map(row));
-    ({ cursor } = page);
+    const { deliveries, cursor } = await engine.call('deliveries', { cursor: next?.cursor });
+    list.append(...deliveries.map(row));
+    next = cursor === undefined ? undefined : { cursor };
   };
   await attempt('deliveries-error', work, { button: more });
-  more.hidden = cursor === undefined;
-  const isEmpty = list.children.length === 0 && cursor === undefined;
-  byId('deliveries-text', HTMLParagraphElement).textContent = isEmpty ? words.deliveriesNone : words.deliveriesText;
+  more.hidden = next === undefined;
+  const emptyText = more.hidden ? words.deliveriesNone : '';
+  byId('deliveries-text', HTMLParagraphElement).textContent =
+    list.children.length === 0 ? emptyText : words.deliveriesText;
 }
 
 function row(delivery: DeliveryView): HTMLElement {

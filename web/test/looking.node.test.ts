@@ -241,6 +241,51 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await locks()).toBe(0);
   });
 
+  inCi(
+    'an inbox shows what came before much that does not open, also after refusals, some of it at a time',
+    async () => {
+      const { apiKey } = await receiver.service.account();
+      const owner = connect({ service: receiver.root, apiKey });
+      const { recipient, privateKey } = await generateKeys();
+      const { link } = await owner.inbox.create({ label: 'office', recipient });
+      await handOver(link, [new File(['x'], 'x')], { from: 'Ann' });
+      const stranger = connect({ service: receiver.root, apiKey: parseInboxLink(link).apiKey });
+      for (let count = 0; count < 15; count += 1)
+        await stranger.put(`junk ${count}`, { mode: 'plain', type: sealedParcelType });
+
+      const { page, requests } = await open(`${receiver.root}inbox`);
+      const refuse = (address: string, status: number, code: string) =>
+        page
+          .context()
+          .route(
+            address,
+            (route) =>
+              route.fulfill({ status, headers: { 'Retry-After': '1' }, json: { type: '', title: '', status, code } }),
+            { times: 1 },
+          );
+      await page.locator('#api-key').fill(apiKey);
+      await page.keyboard.press('Enter');
+      await shows(page, 'reading');
+      await refuse('**/v1/storage?*', 503, 'overloaded');
+      await refuse('**/content', 429, 'rate_limited');
+      await page
+        .locator('#private-key')
+        .setInputFiles({ name: 'private.key', mimeType: 'text/plain', buffer: Buffer.from(privateKey) });
+      await page.locator('#deliveries-error:not([hidden])').waitFor();
+      expect(await page.locator('#deliveries-text').innerText()).toBe('');
+      const rows = page.locator('#delivery-list li');
+      const more = page.getByRole('button', { name: 'Show more' });
+      await more.click();
+      await expect.poll(() => rows.count()).toBe(10);
+      await more.click();
+      await expect.poll(() => rows.last().innerText()).toMatch(/^Ann/);
+      expect(await rows.count()).toBe(16);
+      const read = requests.filter((each) => /\/content |\/ipfs\//.test(each));
+      expect(read).toHaveLength(17);
+      expect(read.filter((each) => !each.includes(apiKey))).toEqual([]);
+    },
+  );
+
   inCi('an inbox says what it takes, and is read with a private key that stays in the page', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
@@ -258,10 +303,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { apiKey: theirs } = parseInboxLink(link);
     const noDelivery = { mode: 'plain', type: sealedParcelType } as const;
     await connect({ service: receiver.root, apiKey: theirs }).put('age-encryption.org/v1\n-> X\n', noDelivery);
-    const { cid } = await connect({ service: receiver.root, apiKey: theirs }).put('gone', noDelivery);
+    const { fileId } = await connect({ service: receiver.root, apiKey: theirs }).put('gone', noDelivery);
 
     const { page, requests } = await open(`${receiver.root}inbox`);
-    await page.context().route(`**/ipfs/${cid}*`, (route) => route.fulfill({ status: 404, body: '' }));
+    await page
+      .context()
+      .route(`**/v1/storage/${fileId}/content`, (route) =>
+        route.fulfill({ status: 404, json: { type: '', title: '', status: 404, code: 'not_found' } }),
+      );
     await page.locator('#api-key').fill(apiKey);
     await page.keyboard.press('Enter');
     await shows(page, 'reading');

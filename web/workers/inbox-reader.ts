@@ -5,15 +5,15 @@ import { serviceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import type { Parcel } from '../../shared/link/index.ts';
+import { sealedParcelType, type Parcel } from '../../shared/link/index.ts';
 import type { DeliveryView, Receiving } from '../protocol.ts';
 import type { Handlers } from './serve-calls.ts';
 import { signedIn } from './signed-in.ts';
 
-/** Deliveries of one page of the list. */
+/** Deliveries that one request lists, and that one page has at least, where there are so many. */
 const pageDeliveries = 10;
-/** Files of the account that one request lists. */
-const pageFiles = 100;
+/** What is asked for is only what can be a delivery: all of a page are opened. */
+const query = { mode: 'plain', contentType: sealedParcelType, limit: pageDeliveries } as const;
 
 let identities: readonly Identity[] = [];
 /** Parcels that the private key has opened, by their file IDs. */
@@ -30,7 +30,7 @@ export const inboxCalls: Pick<Handlers<Receiving>, 'unlock' | 'deliveries'> = {
     const deliveries: DeliveryView[] = [];
     let next = cursor;
     do {
-      const page = await http.json(FileList, { path: 'v1/storage', query: { limit: pageFiles, cursor: next }, signal });
+      const page = await http.json(FileList, { path: 'v1/storage', query: { ...query, cursor: next }, signal });
       for (const file of page.files.filter(isDelivery)) deliveries.push(await view(file, signal));
       next = page.cursor;
     } while (next !== undefined && deliveries.length < pageDeliveries);
@@ -41,9 +41,7 @@ export const inboxCalls: Pick<Handlers<Receiving>, 'unlock' | 'deliveries'> = {
 async function view(file: StoredFile, signal: AbortSignal): Promise<DeliveryView> {
   const about = { id: file.fileId, receivedAt: file.createdAt };
   try {
-    const http = serviceHttp(signedIn());
-    const sealed = await readDelivery(http, file, signal);
-    const parcel = await openSealed(sealed, identities, placeOf(http, file));
+    const parcel = parcels.get(file.fileId) ?? (await opened(file, signal));
     parcels.set(file.fileId, parcel);
     return { ...about, from: parcel.from, files: parcel.files.map(({ name, size }) => ({ name, size })) };
   } catch (error) {
@@ -53,6 +51,11 @@ async function view(file: StoredFile, signal: AbortSignal): Promise<DeliveryView
       problem: error.reason === 'no_key' ? 'foreign' : isSealpinError(error, 'not_found', 'gone') ? 'absent' : 'other',
     };
   }
+}
+
+async function opened(file: StoredFile, signal: AbortSignal): Promise<Parcel> {
+  const http = serviceHttp(signedIn());
+  return openSealed(await readDelivery(http, file, signal), identities, placeOf(http, file));
 }
 
 /** Returns a delivery of the list. */

@@ -14,6 +14,7 @@ import {
   type Recipient,
 } from '../../../shared/crypto/index.ts';
 import { encodeParcel, parseLink, sealedParcelType, sealParcelTo } from '../../../shared/link/index.ts';
+import { describe as describeCode, type Code } from '../../../shared/errors.ts';
 import { client, pathOf } from '../../../testkit/api-client.ts';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
@@ -210,15 +211,24 @@ describe('what came that cannot be opened', () => {
   inCi('shows a delivery whose bytes are gone, and ends only where the service refuses the caller', async () => {
     await removeAll();
     await handOver((await linkOf()).link, { source: 'x', name: 'x' });
-    let status = 0;
+    let code: Code = 'not_found';
+    let times = Infinity;
     const { url } = await faultyProxy(
       () => local.url,
-      ({ path }) => (path.startsWith('/ipfs/') ? { kind: 'answer', status, body: '' } : undefined),
+      ({ path }) => {
+        if (!path.endsWith('/content') || (times -= 1) < 0) return undefined;
+        const { status } = describeCode(code);
+        const headers = { 'content-type': 'application/problem+json', 'retry-after': '1' };
+        return { kind: 'answer', status, headers, body: JSON.stringify({ type: '', title: '', status, code }) };
+      },
     );
-    for (status of [404, 410, 403, 502])
-      expect((await listed({ url }))[0]).toMatchObject({ problem: expect.stringMatching(/^\w+$/) as unknown });
-    status = 429;
+    for (code of ['not_found', 'content_denied', 'pinning_lost', 'pinning_unavailable'] as const)
+      expect((await listed({ url }))[0]).toMatchObject({ problem: code });
+    code = 'overloaded';
     expect(await inbox(['list'], { url })).toMatchObject({ exit: 6, stdout: '' });
+    code = 'rate_limited';
+    times = 1;
+    expect((await listed({ url }))[0]).toMatchObject({ files: [{ name: 'x' }] });
     const refused = await run(['inbox', 'list', '--data-dir', home], home, {
       env: { SEALPIN_SERVICE: local.url, SEALPIN_API_KEY: (await linkOf()).apiKey },
     });
