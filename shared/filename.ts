@@ -48,6 +48,15 @@ export function cleanFilename(text: string): string {
   return text.replace(unseen, '_');
 }
 
+/**
+ * What names have in common that are one file on some system, which tells neither cases nor
+ * spellings of a letter apart: macOS writes `é` as one character or as two.
+ */
+export function foldedName(name: string): string {
+  // To capitals, too: ß is SS there.
+  return name.normalize('NFC').toLowerCase().toUpperCase().normalize('NFC');
+}
+
 function isAllowed(text: string): boolean {
   const bytes = new TextEncoder().encode(text).length;
   return bytes <= maxNameBytes && text.isWellFormed() && filenamePattern.test(text);

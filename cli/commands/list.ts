@@ -1,4 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
+import { foldedName } from '../../shared/filename.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -57,7 +58,7 @@ export const command = defineCommand({
 });
 
 function isWanted(row: StoredRow, name: string | undefined, mode: StoredRow['mode'] | undefined): boolean {
-  const isNamed = name === undefined || (row.name ?? '').toLowerCase().includes(name.toLowerCase());
+  const isNamed = name === undefined || foldedName(row.name ?? '').includes(foldedName(name));
   return isNamed && (mode === undefined || row.mode === mode);
 }
 

@@ -8,6 +8,7 @@ import { basename, join, resolve } from 'node:path';
 import { notForReceiving, openShare, wrongSize } from '../../client/receiving.ts';
 import { openWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { foldedName } from '../../shared/filename.ts';
 import { type Link, parseLink, type Parcel } from '../../shared/link/index.ts';
 import { observed } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
@@ -177,9 +178,9 @@ async function placesFor(
     const isArchive = archiveName.test(name);
     const isFolder = extract && isArchive;
     const usual = join(directory, isFolder ? name.replace(archiveName, '') : name);
-    const mayReplace = force && !isFolder && !taken.has(usual);
+    const mayReplace = force && !isFolder && !taken.has(foldedName(usual));
     const outputFile = mayReplace ? usual : await freePath(directory, basename(usual), { cwd, taken });
-    taken.add(outputFile);
+    taken.add(foldedName(outputFile));
     const placing = { outputFile, force: force && !isFolder, extract: isFolder };
     planned.push({ file, name, placing, isLeftArchive: isArchive && !isFolder });
   }

@@ -46,5 +46,7 @@ export async function* entriesIn(
 function below(part: readonly string[], path: string): string | undefined {
   if (part.length === 0) return path;
   const names = path.split('/').filter((name) => name !== '' && name !== '.');
-  return part.every((name, index) => names[index] === name) ? names.slice(part.length).join('/') : undefined;
+  // macOS writes é as one character or as two, whichever is typed.
+  const isBelow = part.every((name, index) => names[index]?.normalize('NFC') === name.normalize('NFC'));
+  return isBelow ? names.slice(part.length).join('/') : undefined;
 }

@@ -2,7 +2,7 @@
 import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { parseFilename } from '../../shared/filename.ts';
+import { foldedName, parseFilename } from '../../shared/filename.ts';
 import { writeFailure, ifMissing } from '../errno.ts';
 
 /**
@@ -50,7 +50,7 @@ export function safeName(name: string): string {
 /**
  * The path of a new file in a directory: where the name is taken, it gets a number.
  * @param directory relative to `o.cwd`, as is the result
- * @param o.taken paths that are spoken for; the result is added
+ * @param o.taken paths that are spoken for, as `foldedName`; the result is added
  * @throws file_unwritable when the directory cannot be looked into
  */
 export async function freePath(
@@ -62,8 +62,8 @@ export async function freePath(
   for (let number = 1; ; number += 1) {
     const suffix = number === 1 ? extension : ` (${number})${extension}`;
     const path = join(directory, `${shortened(stem, maxBytes - Buffer.byteLength(suffix))}${suffix}`);
-    if (taken.has(path) || (await exists(resolve(cwd, path)))) continue;
-    taken.add(path);
+    if (taken.has(foldedName(path)) || (await exists(resolve(cwd, path)))) continue;
+    taken.add(foldedName(path));
     return path;
   }
 }

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { expect, test } from 'vitest';
 import { FileChange, ListQuery } from '../api.ts';
 import { Label } from '../api/fields.ts';
-import { cleanFilename, filenamePattern, parseFilename } from '../filename.ts';
+import { cleanFilename, filenamePattern, foldedName, parseFilename } from '../filename.ts';
 import { encodeParcel, parseParcel } from '../link/parcel.ts';
 
 const isTaken = (name: string): boolean => {
@@ -89,4 +89,18 @@ test('labels and tags have the characters that names have, and separators', () =
   expect(wrong).toEqual([]);
   // What is stored already is read, and looked for.
   expect(v.safeParse(ListQuery, { tag: 'a\u2060b' }).success).toBe(true);
+});
+
+test('names that differ in the case or in the spelling of any letter are one name, and others are not', () => {
+  const wrong: string[] = [];
+  for (let code = 0; code <= 0x1_ffff; code += 1) {
+    if (code === 0xd8_00) code = 0xe0_00;
+    const letter = String.fromCodePoint(code);
+    const cases = [letter, letter.toLowerCase(), letter.toUpperCase()];
+    const spelled = new Set(cases.flatMap((each) => [each, each.normalize('NFC'), each.normalize('NFD')]));
+    if (spelled.size === 1) continue;
+    if (new Set([...spelled].map((each) => foldedName(`a${each}b`))).size > 1) wrong.push(letter);
+  }
+  expect(wrong).toEqual([]);
+  expect(new Set(['a', 'b', 'ä', 'a b', '1', 'ａ'].map(foldedName)).size).toBe(6);
 });

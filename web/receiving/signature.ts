@@ -1,4 +1,5 @@
 /** The line that says who signed what was opened, by a name that this browser keeps for a key. */
+import { foldedName } from '../../shared/filename.ts';
 import type { ParcelSignature } from '../../shared/link/index.ts';
 import { keepSigner, keptSigners, type KeptSigner } from '../kept/kept-links.ts';
 import { announce, byId, onSubmit, setText, words } from '../states.ts';
@@ -9,7 +10,7 @@ let shown: ParcelSignature | undefined;
 /** A name of another key, which takes its place where it is entered once more. */
 let replaced: string | undefined;
 
-const folded = (name: string): string => name.normalize('NFC').trim().toLowerCase();
+const folded = (name: string): string => foldedName(name).trim();
 const known = (): Promise<KeptSigner[]> => keptSigners().catch(() => []); // as in a browser that keeps nothing
 
 /** Shows who signed; nothing where nobody did. @param from the sender's own words */

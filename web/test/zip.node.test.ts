@@ -170,6 +170,10 @@ test('names are safe on every system, and none comes twice', () => {
       'f//g',
       'f/a.b/c',
       'f/a.b/c',
+      '\u00e9.txt',
+      'e\u0301.txt',
+      'Straße',
+      'STRASSE',
     ]),
   ).toEqual([
     'a.txt',
@@ -184,5 +188,9 @@ test('names are safe on every system, and none comes twice', () => {
     'f/_/g (2)',
     'f/a.b/c',
     'f/a.b/c (2)',
+    '\u00e9.txt',
+    'e\u0301 (2).txt',
+    'Straße',
+    'STRASSE (2)',
   ]);
 });

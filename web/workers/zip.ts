@@ -4,6 +4,7 @@
  * that what broke off is no archive.
  */
 
+import { foldedName } from '../../shared/filename.ts';
 import { concat } from '../../shared/streams/concat.ts';
 
 /** A file of an archive. `name` with `/` between folders; `read` gives exactly `size` bytes. */
@@ -194,7 +195,7 @@ const devices = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
 
 /**
  * Names for a folder on any system: without what Windows refuses, and none twice, also for systems
- * that do not tell cases apart.
+ * that do not tell cases or spellings of a letter apart.
  */
 export function safeNames(names: readonly string[]): string[] {
   const taken = new Set<string>();
@@ -206,8 +207,8 @@ export function safeNames(names: readonly string[]): string[] {
       .join('/');
     const [, stem = safe, extension = ''] = /^(.*[^/])(\.[^./]*)$/.exec(safe) ?? [];
     let free = safe;
-    for (let count = 2; taken.has(free.toLowerCase()); count += 1) free = `${stem} (${count})${extension}`;
-    taken.add(free.toLowerCase());
+    for (let count = 2; taken.has(foldedName(free)); count += 1) free = `${stem} (${count})${extension}`;
+    taken.add(foldedName(free));
     return free;
   });
 }

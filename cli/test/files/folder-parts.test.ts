@@ -131,6 +131,10 @@ describe('of a folder', () => {
     expect(await sealpin('decrypt', blob, 'one', '--path', './plans/final/d.pdf')).toMatchObject({ exit: 0 });
     expect(await readFile(join(desk, 'one'), 'utf8')).toBe('d');
     expect((await sealpin('decrypt', blob, '-', '--path', 'a.txt')).stdout).toBe('a');
+    await writeFile(join(desk, 'photos', 'e\u0301.txt'), 'e');
+    await sealpin('encrypt', 'photos', '--output', 'p.sealpin');
+    for (const spelled of ['\u00e9.txt', 'e\u0301.txt'])
+      expect((await sealpin('decrypt', './p.sealpin', '-', '--path', spelled)).stdout).toBe('e');
     expect(await sealpin('decrypt', blob, 'plans', '--extract', '--path', 'plans')).toMatchObject({ exit: 0 });
     expect(await filesIn('plans')).toEqual(['drafts/deep/f.txt', 'drafts/e.pdf', 'final/d.pdf']);
     for (const path of ['plans', 'plans/final/d.pdf'])

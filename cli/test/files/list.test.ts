@@ -42,7 +42,7 @@ describe('list', () => {
     const [sealed, plain] = [`bafkrei${'a'.repeat(52)}`, `bafybei${'b'.repeat(52)}`];
     const long = `${'very '.repeat(20)}long.pdf`;
     const files = [
-      { ...storedFile(sealed, 7), mode: 'encrypted', filename: 'Invoice.txt' },
+      { ...storedFile(sealed, 7), mode: 'encrypted', filename: 'Invoice e\u0301.txt' },
       { ...storedFile(plain, 3_000_000), fileId: crypto.randomUUID(), createdAt: '2026-01-31T23:30:00.000Z' },
     ];
 
@@ -88,9 +88,9 @@ describe('list', () => {
     });
 
     test('shows everything with --long, and those of a name or mode alone', async () => {
-      const { lines } = await listed(['--name', 'invoice', '--long']);
+      const { lines } = await listed(['--name', 'invoice \u00c9', '--long']);
       expect(lines).toEqual([
-        'Invoice.txt',
+        'Invoice e\u0301.txt',
         `  blob ID  ${sealed}`,
         `  file ID  ${first(files).fileId}`,
         expect.stringMatching(/^ {2}stored {3}\d{4}-\d\d-\d\d \d\d:\d\d$/) as unknown,

@@ -162,7 +162,10 @@ describe('a service or sender that lies', () => {
 
   test('writes no file outside of the directory, over another or under a hidden name', async () => {
     const blob = await stored('harmless');
+    // One file on a system that tells neither cases nor spellings apart.
+    const spellings = ['\u00e9', 'e\u0301', '\u00c9'];
     const names = ['.bashrc', '~', 'CON', 'com¹.txt', 'LPT² .a', 'CONIN$', 'a:b', '-rf', 'same', 'same', 'link'];
+    names.push(...spellings);
     const files = names.map((name) => ({ ...blob, name, type: 'a/b', size: 8 }));
     await symlink('/etc/passwd', join(receiver, 'link'));
     await writeFile(join(receiver, 'same'), 'mine');
@@ -183,9 +186,17 @@ describe('a service or sender that lies', () => {
         'same',
         'same (2)',
         'same (3)',
+        '\u00e9',
+        'e\u0301 (2)',
+        '\u00c9 (3)',
       ].toSorted(),
     );
     expect(await readFile(join(receiver, 'same'), 'utf8')).toBe('mine');
+    const replaced = await receive([await shareOf({ files: files.slice(-3) }, local.url), '--force']);
+    expect(replaced.exit, replaced.stderr).toBe(0);
+    expect((await received()).filter((name) => name.normalize('NFC').toLowerCase().startsWith('\u00e9'))).toHaveLength(
+      5,
+    );
   });
 
   test('of the size, or with other bytes, gets nothing written, and the other files arrive', async () => {
