@@ -16,6 +16,14 @@ export const maxRetryAfterSeconds = 300;
 /** Time in which a service is told that what was begun there is abandoned, in ms. */
 export const abandonMs = 10_000;
 
+/** The one deadline of all that is undone after a failure, from when it is first asked for. */
+export type Deadline = () => AbortSignal;
+
+export function undoingDeadline(): Deadline {
+  let signal: AbortSignal | undefined;
+  return () => (signal ??= AbortSignal.timeout(abandonMs));
+}
+
 /** A failure that another attempt may not meet. */
 export class TemporaryError extends SealpinError {}
 

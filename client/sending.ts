@@ -1,4 +1,5 @@
 /** Sending files: each is sealed under a key of its own, and a parcel has the keys. */
+import { DeletedFiles } from '../shared/api.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
@@ -10,6 +11,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { encodeParcel, type Parcel, type ParcelFile } from '../shared/link/index.ts';
 import { BufferPool, type Memory } from '../shared/streams/buffer-pool.ts';
 import { observed } from '../shared/streams/pulled.ts';
+import type { Deadline } from './attempts.ts';
 import { put } from './put.ts';
 import type { ServiceHttp } from './service-http.ts';
 import { partBytes, uploadStream } from './upload-in-parts.ts';
@@ -65,14 +67,19 @@ export type StorePayload = (
  * Stores payloads over `fetch`: small ones in one request, others in parts.
  * @param o.provisional only until a parcel names them
  * @param o.expiresAt until then
+ * @param o.deadline of what is undone after a failure
  */
 export function storeAt(
   http: ServiceHttp,
-  { provisional = false, expiresAt }: { provisional?: boolean; expiresAt?: Date | undefined } = {},
+  {
+    provisional = false,
+    expiresAt,
+    deadline,
+  }: { provisional?: boolean; expiresAt?: Date | undefined; deadline?: Deadline } = {},
 ): StorePayload {
   return async (payload, { bytes, signal, onProgress, memory }) => {
     if (bytes !== undefined && bytes > partBytes)
-      return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt, memory });
+      return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt, memory, deadline });
     const file = await put(http, payload, { mode: 'plain', provisional, expiresAt, signal });
     onProgress(file.size);
     return file;
@@ -95,7 +102,7 @@ export type Draft = { readonly payloads: readonly (number | undefined)[]; readon
 /**
  * Seals files and stores them, one after the other, as payloads without a header: without the
  * parcel, nothing opens them.
- * @param o.remove deletes a file again, when a later one fails
+ * @param o.remove deletes files again, when a later one fails
  * @param o.admit may refuse them all, before the first is stored
  * @throws SealpinError `invalid_filename`, `parcel_invalid` before anything is sent; what `store`
  * throws, and the signal's reason
@@ -104,7 +111,7 @@ export async function sealAndStore(
   files: Outgoing | readonly Outgoing[],
   o: SendingOptions & {
     store: StorePayload;
-    remove: (fileId: string) => Promise<unknown>;
+    remove: RemoveFiles;
     admit?: (draft: Draft) => Promise<void>;
     provider?: CryptoProvider;
   },
@@ -171,14 +178,18 @@ export function checkParcel(
 
 type Named = Pick<ParcelFile, 'name' | 'type' | 'modified'>;
 
+/** Deletes files in one request, so that a line that has stalled is waited for once. */
+export type RemoveFiles = (fileIds: readonly string[]) => Promise<unknown>;
+
+export function removeAt(http: ServiceHttp, files: readonly string[], signal: AbortSignal): Promise<DeletedFiles> {
+  return http.json(DeletedFiles, { method: 'POST', path: 'v1/storage/delete', content: { files }, signal });
+}
+
 /**
  * Deletes files that were stored for nothing. What cannot be deleted stays, and nobody can open it.
  */
-export async function removeAll(
-  files: readonly Pick<SentFile, 'fileId'>[],
-  remove: (fileId: string) => Promise<unknown>,
-): Promise<void> {
-  for (const { fileId } of files) await remove(fileId).catch(() => undefined);
+export async function removeAll(files: readonly Pick<SentFile, 'fileId'>[], remove: RemoveFiles): Promise<void> {
+  if (files.length > 0) await remove(files.map(({ fileId }) => fileId)).catch(() => undefined);
 }
 
 function outgoingFile(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {

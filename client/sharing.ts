@@ -1,7 +1,6 @@
 /** Shares: parcels that a service keeps for anyone who has the link. */
 import {
   membersOf,
-  Receipt,
   Share,
   ShareList,
   ShareReceipt,
@@ -20,9 +19,18 @@ import {
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { newShareId, printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { isoTime } from '../shared/time.ts';
-import { abandonMs, untilAnswered, type RetryOptions } from './attempts.ts';
+import { undoingDeadline, untilAnswered, type RetryOptions } from './attempts.ts';
 import { recipientsOf } from './credentials.ts';
-import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
+import {
+  removeAll,
+  removeAt,
+  sealAndStore,
+  storeAt,
+  type Outgoing,
+  type RemoveFiles,
+  type SendingOptions,
+  type SentFile,
+} from './sending.ts';
 import type { ServiceHttp } from './service-http.ts';
 
 export type ShareOptions = Readonly<ShareTerms> & {
@@ -128,13 +136,9 @@ export async function sendFiles(
   o: { expiresAt?: Date | undefined } = {},
 ): Promise<Sent> {
   shareRecipients(options);
-  const remove = (fileId: string) =>
-    http.json(Receipt, {
-      method: 'DELETE',
-      path: `v1/storage/${encodeURIComponent(fileId)}`,
-      signal: AbortSignal.timeout(abandonMs),
-    });
-  const stored = await sealAndStore(files, { ...options, store: storeAt(http, o), remove });
+  const deadline = undoingDeadline();
+  const remove: RemoveFiles = (fileIds) => removeAt(http, fileIds, deadline());
+  const stored = await sealAndStore(files, { ...options, store: storeAt(http, { ...o, deadline }), remove });
   try {
     const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
     return { ...(await shareParcel(http, about, options)), files: stored.files };

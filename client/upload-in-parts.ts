@@ -1,5 +1,5 @@
 /** Resumable uploads over `fetch`. */
-import { abandonMs } from './attempts.ts';
+import { undoingDeadline, type Deadline } from './attempts.ts';
 import { Health } from '../shared/api.ts';
 import { hashingStream } from '../shared/ipfs/index.ts';
 import type { Memory } from '../shared/streams/buffer-pool.ts';
@@ -20,7 +20,12 @@ import { abortable, blobOf, type StoredSource } from './web-bytes.ts';
 /** A part is kept while it is sent, beside the next one of what can be read once. */
 export const partBytes = 16 * 1024 * 1024;
 
-type PartsOptions = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
+type PartsOptions = {
+  signal?: AbortSignal | undefined;
+  onProgress?: ((bytes: number) => void) | undefined;
+  /** Until when the service is told to forget the upload, after a failure. */
+  deadline?: Deadline | undefined;
+};
 
 /**
  * Stores bytes unchanged, in parts that continue where the service has them.
@@ -72,7 +77,7 @@ async function sendParts(
   parts: UploadSource,
   o: PartsOptions & { cid?: string; provisional?: boolean; expiresAt?: Date | undefined },
 ): Promise<UploadedFile> {
-  const { signal = new AbortController().signal } = o;
+  const { signal = new AbortController().signal, deadline = undoingDeadline() } = o;
   const health = await http.json(Health, { path: 'v1/health', query: { live: 'true' }, signal });
   const transport = transportOf(http);
   const { cid, provisional, expiresAt } = o;
@@ -86,7 +91,7 @@ async function sendParts(
     });
   } catch (error) {
     // It ends by itself in some days, too.
-    await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
+    await endUpload(transport, uploadId, deadline()).catch(() => undefined);
     throw error;
   }
 }

@@ -6,6 +6,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
 import { inCi } from '../../testkit/long-run.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
+import type { Fetch } from '../service-http.ts';
 import { connect, generateKeys, receive, type Connection, type Outgoing } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
 import { first, itemOf } from '../../testkit/present.ts';
@@ -243,6 +244,27 @@ describe('what cannot be sent', () => {
     expect(stopping.cancelled).toEqual([failure]);
     expect((await mine.list()).files).toEqual([]);
     expect((await mine.shares()).shares).toEqual([]);
+  });
+
+  test('is removed in one request, before one deadline, whatever came of it', async () => {
+    const reason = new Error('cancelled');
+    const stop = new AbortController();
+    const undone: [path: string, signal: unknown][] = [];
+    const stalled: Fetch = async (url, init) => {
+      if (!stop.signal.aborted) return fetch(url, init);
+      undone.push([url.pathname.replace(/[0-9a-f-]{36}$/, 'id'), init.signal]);
+      throw new TypeError('the line has stalled');
+    };
+    const mine = connect({ service: service.url, apiKey: account.apiKey, fetch: stalled });
+    const size = 17 * 2 ** 20;
+    const files = [
+      ...['a', 'b', 'c'].map((name) => ({ source: name, name })),
+      { source: pattern(size), name: 'd', size },
+    ];
+    const onProgress = (bytes: number) => bytes > 2 ** 20 && stop.abort(reason);
+    expect(await thrownBy(() => mine.send(files, { signal: stop.signal, onProgress }))).toBe(reason);
+    expect(undone.map(([path]) => path)).toEqual(['/v1/uploads/id', '/v1/storage/delete']);
+    expect(new Set(undone.map(([, signal]) => signal)).size).toBe(1);
   });
 
   test('is what the key may not: share, store so much', async () => {

@@ -8,7 +8,7 @@ import { connect } from '../../client/connection.ts';
 import { identitiesOf } from '../../client/credentials.ts';
 import { handOver, parseInboxLink } from '../../client/inboxes.ts';
 import { parseInvitation } from '../../client/invitations.ts';
-import type { Outgoing } from '../../client/sending.ts';
+import { removeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
 import { sendFiles, type Shared, type ShareOptions } from '../../client/sharing.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
@@ -25,8 +25,8 @@ import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 import { bytesOf } from '../../client/web-bytes.ts';
 
-/** The last share; `stored`: the files that are in the service for it alone. */
-type Last = { readonly shareId: string; readonly stored: readonly { fileId: string }[] };
+/** The last share; `stored`: the IDs of the files in the service for it alone. */
+type Last = { readonly shareId: string; readonly stored: readonly string[] };
 
 let last: Last | undefined;
 let inbox: string | undefined;
@@ -134,7 +134,7 @@ serveCalls<Sending>({
     const options = Object.assign(optionsOf(terms), { ...words, signal: running.signal, onProgress });
     const http = serviceHttp({ ...signedIn(), fetch });
     const sent = await sendFiles(http, outgoing(files), options, { expiresAt: storedUntil(terms) });
-    last = { shareId: sent.share.id, stored: sent.files };
+    last = { shareId: sent.share.id, stored: sent.files.map(({ fileId }) => fileId) };
     return view(sent, terms);
   },
   async sendOn({ fileId, terms, words }, { signal }) {
@@ -145,12 +145,11 @@ serveCalls<Sending>({
   async takeBack(_, { signal }) {
     if (last === undefined) throw new SealpinError('not_found');
     const { shareId, stored } = last;
-    const connection = connect(signedIn());
     // The same key made it: what it does not know any more has ended.
-    const ended = await otherwise(connection.unshare(shareId, { signal }), 'not_found', undefined);
+    const ended = await otherwise(connect(signedIn()).unshare(shareId, { signal }), 'not_found', undefined);
     let isDeleted = stored.length > 0;
-    for (const { fileId } of ended?.files === undefined ? stored : [])
-      await connection.delete(fileId, { signal }).catch(() => {
+    if (isDeleted && ended?.files === undefined)
+      await removeAt(serviceHttp(signedIn()), stored, signal).catch(() => {
         isDeleted = false; // a key without `delete`: what stays can be opened by nobody
       });
     last = undefined;

@@ -46,7 +46,7 @@ export function sending(tool: Tool): void {
         { source: 'x', name: 'x' },
         { source: watched([pattern(5)]).stream, name: 'y', size },
       ];
-      const remove = async (fileId: string) => removed.push(fileId);
+      const remove = async (fileIds: readonly string[]) => removed.push(...fileIds);
       await fails('invalid_request', () => sealAndStore(files, { store, remove }), `${size}`);
       equal(removed, ['first']);
     }
