@@ -2,6 +2,7 @@
 import { dayMs, hourMs } from '../shared/time.ts';
 import { dayText, durationText, sizeText } from './amounts.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
+import { filesOrFolder } from './choosing/dropped-files.ts';
 import { startPasswordField } from './password-field.ts';
 import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
 import { badgeText } from './receiving/file-kind.ts';
@@ -132,14 +133,18 @@ function showFiles(): void {
   setText(byId('chosen-total', HTMLParagraphElement), texts.length === 0 ? undefined : texts.join(' · '));
 }
 
-function addFiles(added: Iterable<FileToSend>): void {
+/** @param left paths of what was chosen, and is left out */
+function addFiles(added: Iterable<FileToSend>, left: readonly string[] = []): void {
   const all = [...added];
-  if (all.length === 0 || purpose?.fixed !== undefined) return;
+  if (all.length + left.length === 0 || purpose?.fixed !== undefined) return;
   chosenFiles.push(...all.map(sendable));
-  complain(undefined);
+  const leftOut = left.length === 0 ? undefined : words.leftOut(left.join(', '));
+  complain(leftOut);
   showFiles();
   const changed = all.filter(({ name }) => sendableName(name) !== undefined).length;
-  announce([words.chosen(chosenFiles.length), ...(changed === 0 ? [] : [words.chosenRenamed(changed)])].join(' '));
+  announce(
+    [words.chosen(chosenFiles.length), changed === 0 ? '' : words.chosenRenamed(changed), leftOut].join(' ').trim(),
+  );
 }
 
 /** A file or folder under a name that can be sent; nothing is read. */
@@ -220,11 +225,13 @@ export function startCompose(): void {
     ...counts.map((count) => option(count, words.times(count), defaults.count)),
   );
   startPasswordField('compose-error', 'new-password');
-  const chooser = byId('choose', HTMLInputElement);
-  chooser.addEventListener('change', () => {
-    addFiles(chooser.files ?? []);
-    chooser.value = ''; // so that the same file can be chosen again
-  });
+  for (const chooser of document.querySelectorAll<HTMLInputElement>('#chooser input')) {
+    chooser.disabled = chooser.id !== 'choose' && !('webkitdirectory' in chooser);
+    chooser.addEventListener('change', () => {
+      addFiles(filesOrFolder(chooser.files ?? []));
+      chooser.value = ''; // so that the same file can be chosen again
+    });
+  }
   startDropZone({
     isOpen: () => !byId('compose', HTMLElement).hidden && purpose?.fixed === undefined,
     take: addFiles,

@@ -92,7 +92,7 @@ export function fileRow(
 
   function stall(error: EngineError, goOn: () => void): void {
     saveButton.textContent = words.retry;
-    const text = `${describeFailure(error, words).text} ${words.stalled}`;
+    const text = `${describeFailure(error, words).text} ${words.savingStalled}`;
     update('stalled', text);
     announce(`${name}: ${text}`);
     resume = () => {

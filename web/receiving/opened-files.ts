@@ -26,7 +26,7 @@ export function showOpened(
   void showSignature(signed, from);
   byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
   setText(byId('note', HTMLQuoteElement), note);
-  setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
+  setText(byId('from', HTMLElement), from === undefined ? undefined : words.fromSender(from));
   let isZipSaved = false;
   const noteSaved = (): void => {
     if (isZipSaved || fileRows.every((row) => row.isSaved())) onSaved();

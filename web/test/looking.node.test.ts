@@ -3,7 +3,7 @@
  * file, a folder, an inbox; in Chromium, to the real service.
  */
 import { execFileSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
@@ -188,21 +188,45 @@ withProgram('chromium', { probe: ['--version'] }, () => {
           isDirectory: false,
           file: (done: (file: File) => void) => done(new File([content], name)),
         });
-        const folder = (name: string, ...entries: object[]) => ({
+        type Fails = (error: Error) => void;
+        const broken = (name: string) => ({
+          ...file(name, ''),
+          file: (_: unknown, fails: Fails) => fails(new Error()),
+        });
+        // One that ends in a failure, after its entries.
+        const folder = (name: string, entries: object[], fails?: Error) => ({
           name,
           isDirectory: true,
-          createReader: () => ({ readEntries: (done: (batch: object[]) => void) => done(entries.splice(0, 1)) }),
+          createReader: () => ({
+            readEntries: (done: (batch: object[]) => void, failed: Fails) =>
+              entries.length === 0 && fails !== undefined ? failed(fails) : done(entries.splice(0, 1)),
+          }),
         });
-        const tree = folder('trip', file('a.txt', 'one'), folder('sea', file('b.txt', 'two'), file('CON', 'three')));
-        const item = { kind: 'file', webkitGetAsEntry: () => tree, getAsFile: () => null };
+        const item = (entry: object, own: File | null = null) => ({
+          kind: 'file',
+          webkitGetAsEntry: () => entry,
+          getAsFile: () => own,
+        });
+        const sea = folder('sea', [file('b.txt', 'two'), file('CON', 'three')], new Error());
+        const items = [
+          item(folder('trip', [broken('lost'), file('a.txt', 'one'), sea])),
+          item(folder('nothing', [])),
+          item(folder('closed', [], new Error())),
+          item(file('c.txt', ''), new File(['four'], 'c.txt')),
+        ];
         const event = new DragEvent(type, { bubbles: true, cancelable: true });
-        Object.defineProperty(event, 'dataTransfer', { value: { types: ['Files'], items: [item], files: [] } });
+        Object.defineProperty(event, 'dataTransfer', { value: { types: ['Files'], items, files: [] } });
         document.body.dispatchEvent(event);
       }, type);
     await drag('dragenter');
     expect(await page.locator('#overlay').isVisible()).toBe(true);
     await drag('drop');
     await page.getByText('a folder with 3 files, as a ZIP').waitFor();
+    const left = 'Left out, empty or not readable: ';
+    const paths = (await page.locator('#compose-error').innerText()).slice(left.length).split(', ');
+    expect(new Set(paths)).toEqual(new Set(['trip/lost', 'trip/sea', 'nothing', 'closed']));
+    expect(await page.locator('#status').innerText()).toMatch(/^2 files chosen\. Left out, /);
+    await page.getByRole('button', { name: 'Remove c.txt' }).click();
     expect(await page.locator('#overlay').isVisible()).toBe(false);
     await page.locator('#compose-button').click();
     await shows(page, 'sent');
@@ -215,6 +239,24 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(execFileSync('python3', ['-c', script, path], { encoding: 'utf8' }).trim()).toBe(
       "[('trip/a.txt', b'one'), ('trip/sea/b.txt', b'two'), ('trip/sea/_CON', b'three')]",
     );
+  });
+
+  inCi('a folder is chosen without a pointer, where the browser can, and goes as an archive', async () => {
+    const folder = join(await temporaryDirectory(), 'trip');
+    await mkdir(join(folder, 'sea'), { recursive: true });
+    for (const name of ['a.txt', 'sea/b.txt']) await writeFile(join(folder, name), name);
+    const { page } = await open(receiver.root);
+    await page.locator('#choose').focus();
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('choose-folder');
+    await page.locator('#choose-folder').setInputFiles(folder);
+    await page.getByText('a folder with 2 files, as a ZIP').waitFor();
+    expect(await page.locator('#chosen bdi').allInnerTexts()).toEqual(['trip.zip']);
+    expect(await violations(page)).toEqual([]);
+    await page.addInitScript(() => Reflect.deleteProperty(HTMLInputElement.prototype, 'webkitdirectory'));
+    await page.reload();
+    await page.getByText('Choose files').waitFor();
+    expect(await page.getByText('Choose a folder').isVisible()).toBe(false);
   });
 
   inCi('the screen stays on while a file is saved, also once the page was hidden', async () => {

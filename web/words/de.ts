@@ -69,7 +69,7 @@ export const de: Words = {
   usedUpHere: 'Dieser Link ist jetzt verbraucht. Speichern Sie alles, bevor Sie diese Seite schließen oder neu laden.',
   leaveFiles:
     'Der Link dieser Seite ist verbraucht, und noch ist nicht alles gespeichert. Den anderen Link trotzdem öffnen?',
-  from: (name) => `Von ${name}`,
+  fromSender: (name) => `Von ${name}`,
   senderWords: 'in den eigenen Worten des Absenders',
   signedBy: (who) =>
     `Unterschrieben mit dem Schlüssel ${who}. Haben Sie diese sechs Wörter mit dem Absender verglichen, ` +
@@ -98,7 +98,7 @@ export const de: Words = {
   zipName: 'Dateien.zip',
   allTogether: (files) => `Alle ${files} Dateien, als eine ZIP-Datei`,
   folderInOne: 'ein Ordner in einer Datei; entpacken Sie sie nach dem Speichern',
-  checked:
+  filesChecked:
     'Jede Datei wird beim Speichern geprüft: Sie bekommen genau das, was gesendet wurde, oder eine Fehlermeldung.',
   details: 'Einzelheiten',
   detailsText:
@@ -121,7 +121,7 @@ export const de: Words = {
     'der Datei von diesem Gerät.',
   again: 'Erneut speichern',
   retry: 'Erneut versuchen',
-  stalled: 'Das Speichern geht dann dort weiter, wo es aufgehört hat.',
+  savingStalled: 'Das Speichern geht dann dort weiter, wo es aufgehört hat.',
   notSaved: 'Nicht gespeichert.',
   announceProgress: (name, percent) => `${name}: ${percent}`,
   problemTitle: 'Das lässt sich nicht öffnen',
@@ -158,6 +158,8 @@ export const de: Words = {
   sendHome: 'Dateien senden',
   dropHere: 'Dateien oder Ordner hierher ziehen',
   chooseFiles: 'Dateien wählen',
+  chooseFolder: 'Ordner wählen',
+  leftOut: (paths) => `Ausgelassen, leer oder nicht lesbar: ${paths}`,
   addFiles: 'Dateien hinzufügen',
   filesOf: (files, size) => (files === 1 ? `1 Datei · ${size}` : `${files} Dateien · ${size}`),
   folderOf: (files) => (files === 1 ? 'ein Ordner mit 1 Datei, als ZIP' : `ein Ordner mit ${files} Dateien, als ZIP`),
@@ -270,8 +272,7 @@ export const de: Words = {
   keptNone:
     'Dieser Browser merkt sich keine. Das ändert ein Häkchen bei neuen Links. Eingeladen? Ihre Einladung zeigt sie.',
   keepLink: 'In diesem Browser unter „Meine Links“ merken',
-  keepLinkHint:
-    'Namen, Größen und Zeiten, damit Sie ihn später ändern oder zurücknehmen können. Nicht den Link selbst.',
+  keepLinkHint: 'Namen, Größen und Zeiten, um ihn später zu ändern oder zurückzunehmen. Nicht den Link selbst.',
   keptNow: 'Dieser Browser merkt ihn sich jetzt. Den Link selbst sehen Sie nur hier.',
   keepsNothing: 'Dieser Browser lässt die Seite nichts speichern, es hat sich also nichts geändert.',
   keptMore: (names, more) => `${names} und ${more} weitere`,

@@ -63,7 +63,7 @@ export const en = {
   imageNamed: (name: string) => `Image: ${name}`,
   usedUpHere: 'This link is now used up. Save everything before you close or reload this page.',
   leaveFiles: 'The link of this page is used up, and not everything is saved. Open the other link anyway?',
-  from: (name: string) => `From ${name}`,
+  fromSender: (name: string) => `From ${name}`,
   senderWords: 'in the sender’s own words',
   signedBy: (who: string) =>
     `Signed with the key ${who}. If you have compared these six words with the sender, ` +
@@ -89,7 +89,7 @@ export const en = {
   zipName: 'files.zip',
   allTogether: (files: number) => `All ${files} files, as one ZIP`,
   folderInOne: 'a folder in one file; unpack it once it is saved',
-  checked: 'Each file is checked while it is saved: you get exactly what was sent, or an error.',
+  filesChecked: 'Each file is checked while it is saved: you get exactly what was sent, or an error.',
   details: 'Details',
   detailsText:
     'Each block is compared with its blob ID, and each piece is authenticated before it is ' +
@@ -111,7 +111,7 @@ export const en = {
     `Keep this page open a little longer (${time}): it then removes its own copy of the file from this device.`,
   again: 'Save again',
   retry: 'Try again',
-  stalled: 'Saving then continues where it stopped.',
+  savingStalled: 'Saving then continues where it stopped.',
   notSaved: 'Not saved.',
   announceProgress: (name: string, percent: string) => `${name}: ${percent}`,
 
@@ -150,6 +150,8 @@ export const en = {
   sendHome: 'Send files',
   dropHere: 'Drop files or folders here',
   chooseFiles: 'Choose files',
+  chooseFolder: 'Choose a folder',
+  leftOut: (paths: string) => `Left out, empty or not readable: ${paths}`,
   addFiles: 'Add files',
   filesOf: (files: number, size: string) => (files === 1 ? `1 file · ${size}` : `${files} files · ${size}`),
   folderOf: (files: number) =>
