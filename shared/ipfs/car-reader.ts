@@ -17,10 +17,19 @@ export interface CarReader {
   header(): Promise<Uint8Array>;
   /**
    * The next block, one call at a time; undefined at the end.
-   * @throws content_mismatch for a CAR that is malformed
+   * @throws CarError for a CAR that is malformed
    */
   next(): Promise<CarBlock | undefined>;
   cancel(reason?: unknown): Promise<void>;
+}
+
+/** A CAR that cannot be read. `isCutOff`: it ends too early, as where a connection breaks. */
+export class CarError extends SealpinError {
+  readonly isCutOff: boolean;
+  constructor(detail: string, { isCutOff = false } = {}) {
+    super('content_mismatch', detail);
+    this.isCutOff = isCutOff;
+  }
 }
 
 /** A header with one root has 59 bytes. */
@@ -69,7 +78,7 @@ export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?
       const front = await reader.read(1 + cidBytes);
       if (front.length === 0) return undefined;
       const { length, lengthBytes } = sectionLength(front);
-      if (front.length < 1 + cidBytes) throw invalid('it is cut off');
+      if (front.length < 1 + cidBytes) throw cutOff();
       if (length < cidBytes || length > cidBytes + maxBlockBytes) throw invalid(`a section of ${length} bytes`);
       const begun = front.subarray(lengthBytes);
       const rest = await exactly(reader, length - begun.length);
@@ -94,15 +103,19 @@ function sectionLength(front: Uint8Array): { length: number; lengthBytes: number
     length |= (byte & 0x7f) << (7 * index);
     if (byte < 0x80) return { length, lengthBytes: index + 1 };
   }
-  throw invalid(front.length < 4 ? 'it is cut off' : 'a section has no length');
+  throw front.length < 4 ? cutOff() : invalid('a section has no length');
 }
 
 async function exactly(reader: ByteReader, length: number): Promise<Uint8Array> {
   const bytes = await reader.read(length);
-  if (bytes.length < length) throw invalid('it is cut off');
+  if (bytes.length < length) throw cutOff();
   return bytes;
 }
 
-function invalid(detail: string): SealpinError {
-  return new SealpinError('content_mismatch', `the CAR cannot be read: ${detail}`);
+function invalid(detail: string, o?: { isCutOff: true }): CarError {
+  return new CarError(`the CAR cannot be read: ${detail}`, o);
+}
+
+function cutOff(): CarError {
+  return invalid('it is cut off', { isCutOff: true });
 }

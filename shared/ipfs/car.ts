@@ -95,7 +95,7 @@ export function fileFromCar(
   let unread: ReadableStream<Uint8Array> | undefined = car;
   const source: BlockSource = {
     id: 'CAR',
-    block: () => Promise.reject(new SealpinError('content_mismatch', 'only a CAR is offered')),
+    block: () => Promise.reject(new SealpinError('content_mismatch', 'the CAR is incomplete')),
     async car() {
       if (!unread) throw new SealpinError('content_mismatch', 'the CAR is incomplete');
       const stream = unread;

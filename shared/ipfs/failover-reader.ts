@@ -9,7 +9,7 @@ import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { within } from '../streams/timing.ts';
 import type { BlockOptions, BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
 import { sha256 } from './tree.ts';
-import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
+import { CarError, carReader, type CarBlock, type CarReader } from './car-reader.ts';
 import { bytesOfCid, type Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
 
@@ -147,7 +147,7 @@ export class FailoverReader {
   #fail(search: Search, source: BlockSource, cause: unknown): void {
     const { strikes, onMismatch } = this.#options;
     const error = isSealpinError(cause)
-      ? cause
+      ? asBroken(cause)
       : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
     search.failures.push({ source, error });
     if (source.car && error.reason === 'broken_off') search.brokenOff = source;
@@ -219,12 +219,23 @@ export class FailoverReader {
 }
 
 /**
+ * A CAR has no length: where its connection breaks, what is on the way may end it as if it were
+ * complete. That is no damage.
+ */
+function asBroken(error: SealpinError): SealpinError {
+  if (!(error instanceof CarError && error.isCutOff)) return error;
+  return new SealpinError('service_unreachable', error.message, { reason: 'broken_off', cause: error });
+}
+
+/**
  * One error for the failures of all sources: wrong bytes come first, else the last failure decides.
+ * A CAR that cannot be read is not known to be wrong.
  */
 function summaryOf(all: readonly SourceFailure[]): SealpinError {
   const own = all.filter(({ source, error }) => !source.isShortWay || error.code === 'content_mismatch');
   const failures = own.length > 0 ? own : all;
-  const decisive = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
+  const isWrong = ({ error }: SourceFailure) => error.code === 'content_mismatch' && !(error instanceof CarError);
+  const decisive = failures.find(isWrong) ?? failures.at(-1);
   if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
   const { code, reason, hint, retryAfterSeconds } = decisive.error;
   // A source that was asked again and failed in the same way is named once.
@@ -368,11 +379,11 @@ function carSourceReader(
           position += fileBytes;
           return repeated.bytes;
         }
-        if (!block) throw new SealpinError('content_mismatch', `the CAR ends without ${cid.text}`);
+        if (!block) throw new CarError(`the CAR ends without ${cid.text}`, { isCutOff: true });
         unneededBytesLeft -= block.bytes.length;
         unneededBlocksLeft -= 1;
         if (unneededBytesLeft < 0 || unneededBlocksLeft < 0)
-          throw new SealpinError('content_mismatch', `the CAR has other blocks instead of ${cid.text}`);
+          throw new CarError(`the CAR has other blocks instead of ${cid.text}`);
       }
     },
     close,

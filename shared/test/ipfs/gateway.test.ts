@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Code } from '../../errors.ts';
+import type { Code, SealpinError } from '../../errors.ts';
 import { carOf, gateway, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
 import { bytesOf, identical, randomBytes, stored } from './source.ts';
-import { itemOf, present } from '../../../testkit/present.ts';
+import { flip, itemOf, present } from '../../../testkit/present.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
 const url = 'https://gateway.example';
@@ -98,7 +98,7 @@ describe('gateway', () => {
     [
       'S62: a page that calls itself a CAR',
       () => page(200, { 'content-type': 'application/vnd.ipld.car' }),
-      'content_mismatch',
+      'service_unreachable',
     ],
     [
       'S62: an empty body',
@@ -127,6 +127,35 @@ describe('gateway', () => {
       ...(code === 'rate_limited' && { retryAfterSeconds: 9 }),
     });
     expect(new Set(asked.map((url) => url.host))).toEqual(new Set(['gateway.example']));
+  });
+
+  /** What is said where a CAR is this at first, and 503 when it is asked for again. */
+  async function failureAfter(car: Uint8Array<ArrayBuffer>) {
+    let cars = 0;
+    const { source } = at(({ url: asked }) =>
+      asked.searchParams.get('format') === 'car' && (cars += 1) === 1
+        ? new Response(car, { headers: { 'content-type': 'application/vnd.ipld.car' } })
+        : page(503),
+    );
+    const failure = await read([source]).catch((error: unknown) => error as SealpinError);
+    return { failure, isAskedAgain: cars > 1 };
+  }
+
+  it('S63: takes a CAR that ends too early for a broken connection, wherever, and hides no later refusal', async () => {
+    const whole = new Uint8Array(await carResponse(new URL(url)).arrayBuffer());
+    const ends = Array.from({ length: 40 }, (_, index) => Math.round((whole.length / 40) * index));
+    for (const end of [...ends, 1, 59, 60, 70, 300, whole.length - 1]) {
+      const { failure, isAskedAgain } = await failureAfter(whole.slice(0, end));
+      const expected = isAskedAgain
+        ? { reason: 'server_error' }
+        : { code: 'service_unreachable', reason: 'broken_off' };
+      expect(failure, `cut at ${end}`).toMatchObject(expected);
+    }
+    for (const index of [100, leafBytes, whole.length - 1]) {
+      const wrong = whole.slice();
+      flip(wrong, index);
+      expect((await failureAfter(wrong)).failure, `wrong at ${index}`).toMatchObject({ code: 'content_mismatch' });
+    }
   });
 
   it('says by a reason what kind of refusal it is, and repeats nothing of a page', async () => {
