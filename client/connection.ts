@@ -12,6 +12,7 @@ import {
 import { SealpinError } from '../shared/errors.ts';
 import { rangeIn, type Range } from './blobs.ts';
 import { put, type PutOptions } from './put.ts';
+import { endlessList } from './endless-list.ts';
 import { inboxes, type Inboxes } from './inboxes.ts';
 import type { UploadedFile } from './resumable-upload.ts';
 import { rotateAccount, type RotatedAccount, type RotationOptions } from './account-rotation.ts';
@@ -242,14 +243,14 @@ async function* events(
   { after, signal }: { after?: string | undefined; signal?: AbortSignal | undefined },
 ): AsyncGenerator<AccountEvent, void, undefined> {
   let position = after;
+  const look = endlessList();
   for (let more = true; more;) {
     const query = { after: position, limit: pageEvents };
     const page = await http.json(EventList, { path: 'v1/events', query, signal });
     yield* page.events;
     ({ more } = page);
-    if (more && (page.cursor === undefined || page.cursor === position))
-      throw new SealpinError('service_answer', "the service's list of events never ends: it repeats a page");
-    position = page.cursor;
+    position = page.cursor ?? position;
+    if (more) look(page.events.length, position ?? '');
   }
 }
 

@@ -68,6 +68,9 @@ export type SendOptions = UploadOptions & {
  */
 const maxPartBytes = 64 * 1024 * 1024;
 
+/** Longer than any file takes to be built from its parts. */
+const maxFinishingMs = 60 * 60 * 1000;
+
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
 const protocol = { 'Tus-Resumable': tusVersion };
 
@@ -135,8 +138,9 @@ function metadataOf({ cid, provisional = false, expiresAt, encryptAs }: UploadTo
  * Sends what the service does not have yet, and waits until the file is stored.
  * @returns the ID of the file, and its CID as the service computed it
  * @throws gone when the service has no such upload (any more), the code of an upload that failed,
- * service_unreachable and other temporary failures after the last attempt, service_answer, the
- * errors of the source, the reason of the signal
+ * service_unreachable and other temporary failures after the last attempt, finishing where the
+ * service has all bytes and no end to it, service_answer, the errors of the source, the reason of
+ * the signal
  */
 export async function sendUpload(
   transport: Transport,
@@ -146,6 +150,7 @@ export async function sendUpload(
 ): Promise<UploadedFile> {
   const { bytes } = source;
   const partBytes = Math.min(options.maxBodyBytes ?? Infinity, maxPartBytes);
+  if (partBytes < 1) throw unexpected('it takes no bytes in a request');
   const attempts = attemptsOf(options);
   const { askOffset, askStatus, sendPart } = requestsOf(transport, `v1/uploads/${uploadId}`, source, {
     ...options,
@@ -155,6 +160,7 @@ export async function sendUpload(
     },
   });
 
+  let finishingMs = 0;
   /** The file, once it is built; else undefined, after a moment. */
   async function finish(): Promise<UploadedFile | undefined> {
     const { state, code, file } = await askStatus();
@@ -166,6 +172,9 @@ export async function sendUpload(
       await sendPart(bytes, bytes);
       throw new TemporaryError('service_answer', 'the service has all bytes, and does not finish the upload');
     }
+    if (finishingMs >= maxFinishingMs)
+      throw new TemporaryError('finishing', 'the service has all bytes, and has not stored the file for an hour');
+    finishingMs += firstPauseMs;
     await attempts.pause(firstPauseMs);
     return undefined;
   }

@@ -1,4 +1,5 @@
 import { type AccountEvent, eventDays, EventList } from '../../shared/api.ts';
+import { endlessList } from '../../client/endless-list.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, toggle, valueFlag } from '../command.ts';
@@ -30,14 +31,15 @@ export const command = defineCommand({
     const request = requester(await authorizedService(context), context);
     let { after } = args;
     let last: string | undefined;
+    const look = endlessList();
     for (;;) {
       const { events, cursor, more } = await request(EventList, `v1/events${queryOf({ after, limit: pageEvents })}`);
       for (const event of events) {
         await output.result(event, [lineOf(event)]);
         last = event.id;
       }
-      if (more && cursor === after) throw new SealpinError('service_answer', "the service's list never ends");
       after = cursor ?? after;
+      if (more) look(events.length, after ?? '');
       if (more) continue;
       if (!args.follow) break;
       await sleep(pollMs, signal);

@@ -1,16 +1,12 @@
 /** Lists of a service, page by page. */
 import type { StoredFile } from '../../shared/api.ts';
+import { endlessList } from '../../client/endless-list.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { api } from './client.ts';
 import type { Service } from './service-choice.ts';
 
 const pageItems = 100;
-/**
- * Empty pages in a row: a filter that matches few of many files has some, and a hostile service has
- * no end of them.
- */
-const maxEmptyPages = 100;
 /** Far more files than anybody stores of the same bytes. */
 const maxSameBytes = 10_000;
 
@@ -31,12 +27,10 @@ export async function* pages<K extends string, T>(
 ): AsyncGenerator<Items<T>, void, undefined> {
   let cursor: string | undefined;
   let left = most;
-  let emptyPages = 0;
+  const look = endlessList();
   do {
     const { [member]: items, cursor: next } = await ask({ limit: Math.min(pageItems, left), cursor });
-    emptyPages = items.length === 0 ? emptyPages + 1 : 0;
-    if (emptyPages > maxEmptyPages || (next !== undefined && next === cursor))
-      throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
+    look(items.length, next);
     yield { items, cursor: next };
     left -= items.length;
     cursor = next;

@@ -239,9 +239,15 @@ describe('events', () => {
     expect(await thrownBy(() => mine.events({ after: 'zzz' }).next())).toMatchObject({ code: 'invalid_request' });
   });
 
-  test('of a service that repeats a page without end are an error', async () => {
-    const page = { events: [], cursor: '1', more: true };
-    const answer = () => Promise.resolve(Response.json(page));
+  const event = { id: '1', time: '2030-01-01T00:00:00.000Z', action: 'file.stored' };
+  test.each<[what: string, page: (count: number) => object]>([
+    ['repeats a page', () => ({ events: [], cursor: '1' })],
+    ['repeats several pages', (count) => ({ events: [event], cursor: `${1 + (count % 3)}` })],
+    ['says that there is more, and not where', () => ({ events: [event] })],
+    ['has no end of empty pages', (count) => ({ events: [], cursor: `${1 + count}` })],
+  ])('of a service that %s are an error', async (_, page) => {
+    let count = 0;
+    const answer = () => Promise.resolve(Response.json({ ...page((count += 1)), more: true }));
     const endless = connect({ service: service.url, apiKey, fetch: answer });
     expect(await thrownBy(() => Array.fromAsync(endless.events()))).toMatchObject({ code: 'service_answer' });
   });

@@ -287,4 +287,32 @@ describe.runIf(hasTusd())('an upload', () => {
   });
 });
 
+describe('a service that never ends an upload', () => {
+  const uploadId = crypto.randomUUID();
+  const [signal, bytes] = [new AbortController().signal, Uint8Array.of(1, 2)];
+  /** It has all bytes or none, and is in a state. */
+  const service = (offset: number, state: string): Transport => ({
+    async request({ method }) {
+      const about = { uploadId, mode: 'plain', offset, length: 2, state, expiresAt: '2030-01-02T03:04:05.000Z' };
+      const text = method === 'GET' ? JSON.stringify(about) : '';
+      return { status: 200, text, header: (name) => (name === 'upload-offset' ? `${offset}` : undefined) };
+    },
+    errorOf: ({ status }) => new SealpinError('service_answer', `status ${status}`),
+  });
+
+  test.each([0, -1, 0.5])('as it takes %d bytes in a request, is refused', async (maxBodyBytes) => {
+    const sent = sendUpload(service(0, 'open'), uploadId, sourceOf(bytes), { signal, maxBodyBytes });
+    await expect(sent).rejects.toMatchObject({ code: 'service_answer' });
+  });
+
+  test.each([
+    ['finishing', 'finishing'],
+    ['open', 'service_answer'],
+    ['done', 'service_answer'],
+  ] as const)('as it has all bytes, and is %s for ever, is left', async (state, code) => {
+    const options = { signal, maxBodyBytes: null, wait: async () => undefined };
+    await expect(sendUpload(service(2, state), uploadId, sourceOf(bytes), options)).rejects.toMatchObject({ code });
+  });
+});
+
 if (!hasTusd()) test.skip(noTusd);

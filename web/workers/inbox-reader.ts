@@ -1,5 +1,6 @@
 /** Reading the inboxes of an account. The private key is here, in memory, and nowhere else. */
 import { identitiesOf } from '../../client/credentials.ts';
+import { endlessList } from '../../client/endless-list.ts';
 import { concernsDelivery, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';
@@ -29,10 +30,12 @@ export const inboxCalls: Pick<Handlers<Receiving>, 'unlock' | 'deliveries'> = {
     const http = serviceHttp(signedIn());
     const deliveries: DeliveryView[] = [];
     let next = cursor;
+    const look = endlessList();
     do {
       const page = await http.json(FileList, { path: 'v1/storage', query: { ...query, cursor: next }, signal });
       for (const file of page.files.filter(isDelivery)) deliveries.push(await view(file, signal));
       next = page.cursor;
+      look(page.files.length, next);
     } while (next !== undefined && deliveries.length < pageDeliveries);
     return { deliveries, cursor: next };
   },
