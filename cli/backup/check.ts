@@ -2,10 +2,36 @@
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
+import { errnoOf } from '../errno.ts';
 import { openCar } from '../io/car-file.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { checkKey } from './backup-key.ts';
 import { type About, carPath, type BackupEntry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
+
+/** What ends a run: the next file would fail alike, or the service asks to wait. */
+const endings = [
+  'interrupted',
+  'unauthorized',
+  'insufficient_scope',
+  'forbidden',
+  'account_disabled',
+  'quota_exceeded',
+  'rate_limited',
+  'overloaded',
+  'service_unreachable',
+  'not_running',
+  'disk_full',
+  'file_unwritable',
+] as const;
+
+/**
+ * Recognizes the failure of one file, which must not keep the others from being backed up or
+ * restored. A file that is too long for a disk, such as one of FAT, is one.
+ */
+export function isOfOneFile(error: unknown, { signal }: Context): error is SealpinError {
+  if (signal.aborted || !isSealpinError(error)) return false;
+  return errnoOf(error.cause) === 'EFBIG' || !isSealpinError(error, ...endings);
+}
 
 /** Reads what a backup is of. @throws file_not_found when the folder is none, config_invalid */
 export async function requireAbout(layout: Layout, context: Context): Promise<About> {
@@ -17,8 +43,8 @@ export async function requireAbout(layout: Layout, context: Context): Promise<Ab
 }
 
 /**
- * The IDs of the files that the account had at the end of the last run; of all that are there,
- * while none has come to its end.
+ * The IDs of the files that the account had at the end of the last run, without those that no run
+ * could read; of all that are there, while none has come to its end.
  */
 export async function filesIn(layout: Layout, { files }: About): Promise<readonly string[]> {
   return files ?? (await recordedIn(layout));

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { accessTo } from '../../client/blobs.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { type FileInfo, type Identity, openAtWithFileKey } from '../../shared/crypto/index.ts';
-import { isSealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
@@ -13,7 +12,7 @@ import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
-import { requireEntry, filesIn, requireAbout } from './check.ts';
+import { filesIn, isOfOneFile, requireAbout, requireEntry } from './check.ts';
 import {
   carPath,
   type Details,
@@ -36,8 +35,8 @@ import { keepInHistory } from '../files/history.ts';
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @returns counts: of files stored, of those that the account had already, and of those whose time
  * had come
- * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first
- * failure, after all others; what the service refuses with
+ * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged or refused,
+ * the first failure, after all others; what ends a run
  */
 export async function restoreBackup(
   layout: Layout,
@@ -118,8 +117,7 @@ async function restoreAll(ids: readonly string[], run: Restoring): Promise<{ res
       if (entry.expiresAt !== undefined && !canEnd) endless += 1;
       restored += 1;
     } catch (error) {
-      // One damaged file must not keep the others from being restored.
-      if (!isSealpinError(error, ...ofOneFile)) throw error;
+      if (!isOfOneFile(error, context)) throw error;
       failures.push(error);
       context.output.warn(`${fileId} was not restored: ${error.message}`);
     }
@@ -129,19 +127,6 @@ async function restoreAll(ids: readonly string[], run: Restoring): Promise<{ res
   if (failures.length > 0) throw failures[0];
   return { restored, expired };
 }
-
-const ofOneFile = [
-  'not_found',
-  'file_not_found',
-  'file_unreadable',
-  'config_invalid',
-  'wrong_kind',
-  'content_mismatch',
-  'header_invalid',
-  'decrypt_failed',
-  'container_invalid',
-  'invalid_cid',
-] as const;
 
 async function restoreFile(entry: BackupEntry, run: Restoring): Promise<void> {
   const { context, target } = run;

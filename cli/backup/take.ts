@@ -25,6 +25,7 @@ import { writeCar } from '../fetch/fetch-blob.ts';
 import { everyFile } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { checkKey, digestOf } from './backup-key.ts';
+import { isOfOneFile } from './check.ts';
 import {
   type About,
   carPath,
@@ -52,8 +53,8 @@ import { namesInHistory } from '../files/history.ts';
  * were written, or whose record changed; `gone`: those in it that the account no longer has
  * @throws conflict when the folder is the backup of another account or has other files,
  * config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,
- * content_mismatch and the like where the service does not have what it lists, after all other
- * files; what the service refuses with
+ * content_mismatch and the like where the service does not have what it lists, after all else; what
+ * ends a run
  */
 export async function takeBackup(
   layout: Layout,
@@ -88,29 +89,20 @@ export async function takeBackup(
     names,
     fetchedBytes: 0,
   };
-  const live = new Map<string, string>();
-  const failures: unknown[] = [];
-  let written = 0;
-  for await (const file of everyFile(service, context)) {
-    try {
-      if (await keepFile(file, run)) written += 1;
-      live.set(file.fileId, file.cid);
-    } catch (error) {
-      // One file that cannot be read must not keep the others out of the backup.
-      if (!isSealpinError(error, ...ofOneFile)) throw error;
-      failures.push(error);
-      context.output.warn(`${file.fileId} is not in the backup: ${error.message}`);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  const { live, failures, written } = await keepFiles(everyFile(service, context), run);
   const gone: string[] = [];
   const listed = new Set(about.files);
-  for (const fileId of await recordedIn(layout))
-    if (!live.has(fileId) && (listed.has(fileId) || (await isOurs(fileId, run)))) gone.push(fileId);
+  for (const fileId of await recordedIn(layout)) {
+    // What an earlier run kept of a file stays, where this one cannot read it.
+    if (failures.has(fileId)) live.set(fileId, (await soundEntry(fileId, layout, context))?.cid ?? '');
+    else if (!live.has(fileId) && (listed.has(fileId) || (await isOurs(fileId, run)))) gone.push(fileId);
+  }
   await writeReaders(layout, context);
   const completedAt = new Date(context.now()).toISOString();
   await writeRecord(layout.about, { ...about, completedAt, files: [...live.keys()] }, context);
   if (o.prune) await prune(layout, gone, new Set(live.values()), context);
+  const [failure] = failures.values();
+  if (failure !== undefined) throw failure;
   return { files: live.size, written, fetchedBytes: run.fetchedBytes, gone };
 }
 
@@ -126,6 +118,27 @@ type Taking = {
   readonly names: ReadonlyMap<string, string>;
   fetchedBytes: number;
 };
+
+/**
+ * Brings all files up to date.
+ * @returns the blobs of those that are in the backup, and what failed, by file ID
+ */
+async function keepFiles(files: AsyncIterable<StoredFile>, run: Taking) {
+  const live = new Map<string, string>();
+  const failures = new Map<string, SealpinError>();
+  let written = 0;
+  for await (const file of files) {
+    try {
+      if (await keepFile(file, run)) written += 1;
+      live.set(file.fileId, file.cid);
+    } catch (error) {
+      if (!isOfOneFile(error, run.context)) throw error;
+      failures.set(file.fileId, error);
+      run.context.output.warn(`${file.fileId} was not backed up: ${error.message}`);
+    }
+  }
+  return { live, failures, written };
+}
 
 async function beginAbout(
   layout: Layout,
@@ -210,19 +223,6 @@ async function containerHeader({ fileId, bytes }: BackupEntry, { http, context }
     await body.cancel().catch(() => undefined);
   }
 }
-
-/** Codes of failures of one file, not of the service, the disk or the command. */
-const ofOneFile = [
-  'not_found',
-  'gone',
-  'content_denied',
-  'content_mismatch',
-  'pinning_lost',
-  'pinning_unavailable',
-  'invalid_cid',
-  'header_invalid',
-  'decrypt_failed',
-] as const;
 
 /** The record of a file; undefined also where it is damaged, or something else. */
 async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<BackupEntry | undefined> {

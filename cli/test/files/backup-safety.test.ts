@@ -2,6 +2,9 @@
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type Code, describe as describeCode } from '../../../shared/errors.ts';
+import { client } from '../../../testkit/api-client.ts';
+import { type Fault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { ci, inCi } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { directoryOfRun } from '../../../testkit/run-cache.ts';
@@ -10,7 +13,7 @@ import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '.
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
-import { flip, itemOf } from '../../../testkit/present.ts';
+import { flip, itemOf, present } from '../../../testkit/present.ts';
 
 const local = sharedLocalService();
 let other: Service;
@@ -28,6 +31,12 @@ async function backedUp(): Promise<{ source: Account; directory: string; fileId:
   await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
   return { source, directory, fileId };
 }
+
+const problemAs = (code: Code): Fault => {
+  const { status, title } = describeCode(code);
+  const headers = { 'content-type': 'application/problem+json' };
+  return { kind: 'answer', status, headers, body: JSON.stringify({ type: 'about:blank', title, status, code }) };
+};
 
 let kept: Promise<Awaited<ReturnType<typeof backedUp>> & { otherKey: Buffer }> | undefined;
 
@@ -231,9 +240,70 @@ test('a header of another file is not kept in a backup', async () => {
   const ran = await sealpin({ ...source, url: server.url }, ['backup', 'copy'], directory);
   expect(ran).toMatchObject({
     exit: 4,
-    stderr: expect.stringContaining(`${one.fileId} is not in the backup`) as string,
+    stderr: expect.stringContaining(`${one.fileId} was not backed up`) as string,
   });
   expect(await readdir(join(directory, 'copy/files'))).toEqual([`${two.fileId}.json`]);
+});
+
+test('a file that cannot be read keeps no other out of a backup, nor what is kept of it', async () => {
+  const [account, directory] = [await accountIn(local), await temporaryDirectory()];
+  const codes = ['not_found', 'pinning_timeout', 'internal', 'too_large', 'invalid_request'] as const;
+  const lost = new Map<string, Code>();
+  const { url } = await faultyProxy(
+    () => account.url,
+    ({ path }) => {
+      const code = [...lost.keys()].find((id) => path.includes(id));
+      return code === undefined ? undefined : problemAs(present(lost.get(code)));
+    },
+  );
+  const source = { ...account, url };
+  const lose = ({ fileId, cid }: { fileId: string; cid: string }, code: Code): void => {
+    for (const id of [fileId, cid]) lost.set(id, code);
+  };
+  const put = (name: string) => account.files.put(name, { name });
+  const files = await Promise.all(codes.map((code) => put(code)));
+  for (const [index, code] of codes.entries()) lose(itemOf(files, index), code);
+  const kept = await put('kept');
+  const first = await sealpin(source, ['backup', 'copy'], directory);
+  expect(first.exit).not.toBe(0);
+  for (const { fileId } of files) expect(first.stderr).toContain(`${fileId} was not backed up`);
+  expect(await readdir(join(directory, 'copy'))).toEqual(expect.arrayContaining(['README.txt', 'open.html']));
+
+  // What was kept of a file stays in the backup when the service loses it, also with --prune.
+  lost.clear();
+  const deleted = await put('deleted');
+  await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
+  await account.files.delete(deleted.fileId);
+  await client(local.url, account.apiKey).changeFile({ fileId: kept.fileId, tags: ['changed'] });
+  lose(kept, 'not_found');
+  const late = await put('late');
+  expect(await sealpin(source, ['backup', 'copy', '--prune'], directory)).toMatchObject({ exit: 3 });
+  const about = await readFile(join(directory, 'copy/backup.json'), 'utf8');
+  const ids = [...files, kept, late].map(({ fileId }) => fileId);
+  expect((JSON.parse(about) as { files: string[] }).files.toSorted()).toEqual(ids.toSorted());
+  const names = ids.map((id) => `${id}.json`);
+  expect((await readdir(join(directory, 'copy/files'))).toSorted()).toEqual(names.toSorted());
+  expect(await run(['backup', 'copy', '--check'], directory)).toMatchObject({ exit: 0, stderr: /of 7 files/ });
+});
+
+test('a file that a service refuses keeps no other from being restored', async () => {
+  const { directory, source } = await backedUp();
+  const codes = ['too_large', 'invalid_filename', 'cid_mismatch', 'content_denied', 'invalid_request'] as const;
+  for (const code of codes) await source.files.put(code, { name: code });
+  await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
+  const account = await accountAt(other.url, () => other.account());
+  const { url } = await faultyProxy(
+    () => account.url,
+    ({ method, path }, before) => {
+      const sent = [...before, { method, path }].filter((each) => each.method === 'POST').length;
+      return method === 'POST' ? problems.at(sent - 1) : undefined;
+    },
+  );
+  const problems = codes.map(problemAs);
+  const ran = await sealpin({ ...account, url }, ['restore', 'copy'], directory);
+  expect(ran.exit).not.toBe(0);
+  expect(ran.stderr.match(/was not restored/g)).toHaveLength(codes.length);
+  expect((await account.files.list()).files).toHaveLength(1);
 });
 
 inCi('files whose time had come are not stored again', async () => {
