@@ -3,6 +3,14 @@
  */
 import { sep } from 'node:path';
 
+/** A longer name of an entry is cut in a message. */
+const shownLength = 120;
+
+/** The name of an entry, as a message has it. */
+export function shortName(name: string): string {
+  return name.length > shownLength ? `${name.slice(0, shownLength)}…` : name;
+}
+
 /** A path in an archive that must not be used, and why. */
 export class UnsafePath extends Error {}
 

@@ -14,7 +14,7 @@ import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
-import { checkTarget, isInside, namesOf, UnsafePath } from './archive-path.ts';
+import { checkTarget, isInside, namesOf, shortName, UnsafePath } from './archive-path.ts';
 import { leavingWarning } from './leaving-links.ts';
 import { entriesIn } from './part.ts';
 
@@ -29,8 +29,6 @@ const ownDirectory = 0o700;
 const maxClosing = 16;
 /** A larger file is written on a thread. */
 const smallBytes = 64 * 1024;
-/** A longer name of an entry is cut in a message. */
-const shownLength = 120;
 /** The end of the year 9999, in milliseconds since 1970. */
 const latestMs = 253_402_300_799_000;
 
@@ -200,8 +198,6 @@ export class Extraction {
   }
 
   async #file(path: string, header: TarHeader, body: ReadableStream<Uint8Array>): Promise<void> {
-    if (Object.keys(header.pax ?? {}).some((key) => key.startsWith('GNU.sparse.')))
-      throw new UnsafePath('it is a sparse file, which is not supported');
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
     const file = openSync(path, flags, permissionsOf(header));
     try {
@@ -312,10 +308,6 @@ function entryFailure(name: string, error: unknown): unknown {
   if (errno === 'EEXIST')
     return unsafe(shown, 'something of that name is there already, perhaps in other letters or another form', error);
   return writeFailure(shown, error);
-}
-
-function shortName(name: string): string {
-  return name.length > shownLength ? `${name.slice(0, shownLength)}…` : name;
 }
 
 function unsafe(name: string, why: string, cause: unknown): SealpinError {

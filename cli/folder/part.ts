@@ -1,7 +1,9 @@
 /** One file or folder of an archive. */
-import { createTarDecoder, type ParsedTarEntry } from 'modern-tar';
+import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
-import { namesOf, UnsafePath } from './archive-path.ts';
+import { observed } from '../../shared/streams/pulled.ts';
+import { namesOf, shortName, UnsafePath } from './archive-path.ts';
+import { TypeFlags } from './type-flags.ts';
 
 /** The names on the way to a part of an archive, as `--path` has them. @throws usage */
 export function parsePart(path: string): readonly string[] {
@@ -17,14 +19,18 @@ export function parsePart(path: string): readonly string[] {
 /**
  * The entries of a tar archive. Of a part only that, with names relative to it: a file has an empty
  * one.
- * @throws not_found at the end when there is no such part
+ * @throws not_found at the end when there is no such part, archive_invalid for a kind of entry that
+ * no other than its writer reads
  */
 export async function* entriesIn(
   archive: ReadableStream<Uint8Array>,
   part: readonly string[] = [],
 ): AsyncGenerator<ParsedTarEntry, void, undefined> {
   let isFound = part.length === 0;
-  for await (const { header, body } of archive.pipeThrough(createTarDecoder({ strict: true }))) {
+  const flags = new TypeFlags();
+  const seen = observed(archive, { onChunk: (chunk) => flags.see(chunk) });
+  for await (const { header, body } of seen.pipeThrough(createTarDecoder({ strict: true }))) {
+    refuseUnknown(header, flags.nextUnknown());
     const rest = below(part, header.name);
     if (rest === undefined) {
       await body.cancel();
@@ -40,6 +46,16 @@ export async function* entriesIn(
     throw new SealpinError('not_found', `there is no ${part.join('/')} in the folder`, {
       hint: 'what is in it: sealpin decrypt <blob_id> - | tar -t',
     });
+}
+
+/** @throws archive_invalid for an entry whose content is not that of the file that it stands for */
+function refuseUnknown({ name, pax = {} }: TarHeader, flag: string | undefined): void {
+  const isSparse = flag === 'S' || Object.keys(pax).some((key) => key.startsWith('GNU.sparse.'));
+  if (!isSparse && flag === undefined) return;
+  const why = isSparse ? 'it is a sparse file, which is not supported' : `it is of the unknown type ${flag}`;
+  throw new SealpinError('archive_invalid', `${shortName(name)} in the archive is not extracted: ${why}`, {
+    hint: 'what other programs make of the archive: sealpin decrypt <blob_id> - | tar -x',
+  });
 }
 
 /** The path below a part; undefined for what is elsewhere. */
