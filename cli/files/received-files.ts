@@ -163,7 +163,10 @@ type Planned = {
   readonly isLeftArchive: boolean;
 };
 
-/** Chooses where each file goes, under a name that nothing has yet. */
+/**
+ * Chooses where each file goes, under a name that nothing has yet, also on a disk that does not
+ * tell capitals from small letters.
+ */
 async function placesFor(
   files: readonly LinkFile[],
   directory: string,

@@ -63,6 +63,21 @@ describe('what is sent', () => {
     expect((await readFile(join(receiver, 'plans.tar'))).includes('four walls')).toBe(true);
   });
 
+  test('arrives whole on a disk that takes names in other letters or another form for one', async () => {
+    const names = ['A.txt', 'a.txt', 'a (2).txt', 'caf\u00e9', 'cafe\u0301', 'ΟΔΟΣ', 'οδος'];
+    const paths = names.map((name, index) => `${index}/${name}`);
+    for (const path of paths) {
+      await mkdir(join(sender, path, '..'));
+      await writeFile(join(sender, path), path);
+    }
+    const link = await linkOf(paths);
+    for (const [into, ...flags] of [['numbered'], ['forced', '--force']] as const) {
+      expect(await receive([link, into, ...flags])).toMatchObject({ exit: 0 });
+      const found = await received(join(receiver, into));
+      expect(new Set(found.map((name) => name.normalize('NFC').toUpperCase())).size).toBe(names.length);
+    }
+  });
+
   test('opens as often as it was said, and until it is taken back', async () => {
     const link = await linkOf(['letter.txt', '--opens', '1']);
     expect((await receive([link])).exit).toBe(0);
