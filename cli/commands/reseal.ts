@@ -58,6 +58,7 @@ export const command = defineCommand({
       const onBytes = (bytes: number): void => progress.add(bytes);
       const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });
       progress.done();
+      download.complete();
       const { name, modified } = await fileInHistory(cid, context);
       const kept = { cid: file.cid, fileId: file.fileId, bytes: file.size, name };
       await keepStored({ ...kept, modified }, service, context);

@@ -4,10 +4,8 @@
  * blob is read from there as far as it goes, every block verified again, and from the sources after
  * that. What is kept is ciphertext as it is stored, never plaintext.
  */
-import { createReadStream } from 'node:fs';
 import { type FileHandle, open, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
@@ -21,6 +19,7 @@ import {
 import { pulled } from '../../shared/streams/pulled.ts';
 import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
+import { bytesOf } from '../io/byte-stream.ts';
 import { holdFolder, isOwnFolder, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
 import { sizeText } from '../terminal/size.ts';
@@ -42,6 +41,7 @@ export async function openDownload(cid: string, context: Context) {
   let kept: KeptBlocks | undefined;
   const { size, read, isHere } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
   let isBroken = false;
+  let isComplete = false;
 
   async function* blocks(): AsyncGenerator<Uint8Array> {
     let position = 0;
@@ -67,12 +67,16 @@ export async function openDownload(cid: string, context: Context) {
       next: async () => (await iterator.next()).value ?? undefined,
       cancel: () => iterator.return(undefined),
     }),
+    /** Says that what the blob was fetched for is there: nothing of it is kept any more. */
+    complete: (): void => void (isComplete = true),
     /**
-     * Ends open requests. What was kept stays only where the fetching broke off or was interrupted.
+     * Ends open requests. What an earlier run kept stays until one completes; what this one began
+     * stays only where the fetching broke off or was interrupted.
      */
     async close(): Promise<void> {
       stop(new SealpinError('interrupted'));
-      await kept?.close(isBroken || context.signal.aborted);
+      const stays = kept?.isContinued === true || isBroken || context.signal.aborted;
+      await kept?.close(stays && !isComplete);
     },
   };
 }
@@ -93,7 +97,8 @@ async function keep(cid: string, size: number, { dataDir, now }: Context): Promi
     // Both the container and what comes out of it: the output must not fail for what is only a
     // convenience.
     const hasSpace = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
-    return new KeptBlocks(parseCid(cid), folder, held, hasSpace);
+    const before = await stat(join(folder, blocksName)).catch(() => undefined);
+    return new KeptBlocks(parseCid(cid), folder, held, { hasSpace, isContinued: before !== undefined });
   } catch {
     held?.release();
     return undefined;
@@ -117,6 +122,8 @@ async function removeOld(downloads: string, current: string, dataDir: string, no
 const blocksName = 'blocks.car';
 
 class KeptBlocks {
+  /** Says that an earlier run kept a part. */
+  readonly isContinued: boolean;
   readonly #cid: Cid;
   readonly #folder: string;
   readonly #held: { release(): void };
@@ -129,30 +136,40 @@ class KeptBlocks {
   readonly #nodes = new Set<string>();
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(cid: Cid, folder: string, held: { release(): void }, isKeeping: boolean) {
+  constructor(
+    cid: Cid,
+    folder: string,
+    held: { release(): void },
+    { hasSpace, isContinued }: { readonly hasSpace: boolean; readonly isContinued: boolean },
+  ) {
+    this.isContinued = isContinued;
     this.#cid = cid;
     this.#folder = folder;
     this.#held = held;
-    this.#isKeeping = isKeeping;
+    this.#isKeeping = hasSpace;
   }
 
   /** The verified bytes that are here, as far as they go. */
   async *read(context: Pick<Context, 'signal' | 'timeouts'>): AsyncGenerator<Uint8Array> {
-    const source: BlockSource = {
-      id: 'the kept part',
-      block: () => Promise.reject(new SealpinError('not_found')),
-      car: async (_cid, start) => {
-        if (start > 0) throw new SealpinError('not_found');
-        return Readable.toWeb(createReadStream(join(this.#folder, blocksName))) as ReadableStream<Uint8Array>;
-      },
-    };
+    let handle: FileHandle | undefined;
     try {
+      const kept = (handle = await open(join(this.#folder, blocksName)));
+      const source: BlockSource = {
+        id: 'the kept part',
+        block: () => Promise.reject(new SealpinError('not_found')),
+        car: async (_cid, start) => {
+          if (start > 0) throw new SealpinError('not_found');
+          return bytesOf(kept);
+        },
+      };
       const onBlock = async (block: { cid: Cid; bytes: Uint8Array }): Promise<void> => this.#count(block);
       const file = await openFile(this.#cid.text, [source], { ...optionsOf(context), onBlock });
       yield* file.read();
     } catch {
       // It ends here, or is damaged from here on: the sources have the rest.
       context.signal.throwIfAborted();
+    } finally {
+      await handle?.close();
     }
   }
 
@@ -169,7 +186,7 @@ class KeptBlocks {
     this.#writing = this.#write(block).catch(async () => {
       // The disk is full or broken: the download continues without it.
       this.#isKeeping = false;
-      await rm(join(this.#folder, blocksName), { force: true });
+      if (!this.isContinued) await rm(join(this.#folder, blocksName), { force: true });
     });
   }
 
@@ -192,7 +209,8 @@ class KeptBlocks {
   async close(stays: boolean): Promise<void> {
     await this.#writing;
     await this.#file?.close();
-    if (!stays || !this.#isKeeping) await removeFolder(this.#folder, [blocksName]);
+    const isThere = (await stat(join(this.#folder, blocksName)).catch(() => undefined)) !== undefined;
+    if (!stays || !isThere) await removeFolder(this.#folder, [blocksName]);
     this.#held.release();
   }
 }

@@ -223,6 +223,7 @@ export async function receiveFile(
     const size = placing.extract ? read : bytes;
     if (file.size !== undefined && placing.path === undefined && size !== file.size) throw wrongSize();
     await destination.commit();
+    download.complete();
     return { size, wrote };
   } catch (error) {
     await destination.abort();

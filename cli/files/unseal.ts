@@ -104,6 +104,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
       onWritten,
     });
     const path = await destination.commit();
+    source.complete?.();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
     output.note(wrote);
@@ -141,13 +142,13 @@ export async function decryptWithKeys(
   await decryptTo({ ...o, given: 'keys', find: async () => identities, context });
 }
 
-type ContainerSource = Pick<Input, 'stream' | 'bytes' | 'identity' | 'close'>;
+type ContainerSource = Pick<Input, 'stream' | 'bytes' | 'identity' | 'close'> & { complete?(): void };
 
 async function container(blob: string, context: Context): Promise<ContainerSource> {
   if (isLocal(blob)) return localSource(blob, context);
   const cid = parseBlobId(blob, '; there is no file of that name either');
-  const { size, stream, close } = await openDownload(cid, context);
-  return { stream, bytes: size, identity: undefined, close };
+  const { size, ...download } = await openDownload(cid, context);
+  return { ...download, bytes: size, identity: undefined };
 }
 
 /** A container, or the blob in a CAR file, each block verified. */

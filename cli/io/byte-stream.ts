@@ -1,4 +1,5 @@
 /** Bytes in memory that this process owns and can release early. */
+import type { FileHandle } from 'node:fs/promises';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 
 /**
@@ -69,6 +70,22 @@ export function bytesFrom({
       request?.respond(filled);
     },
     cancel,
+  });
+}
+
+const filePieceBytes = 256 * 1024;
+
+/** The bytes of a file from its start, read on demand. The handle stays open. */
+export function bytesOf(file: FileHandle): ReadableStream<Uint8Array> {
+  const buffer = new Uint8Array(filePieceBytes);
+  let position = 0;
+  return bytesFrom({
+    async next() {
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
+      position += bytesRead;
+      return bytesRead === 0 ? undefined : buffer.subarray(0, bytesRead);
+    },
+    cancel: () => undefined,
   });
 }
 

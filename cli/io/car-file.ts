@@ -1,11 +1,11 @@
 /** A CAR file on this machine as a source of blocks, whatever their order in it. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { Readable } from 'node:stream';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from '../errno.ts';
+import { bytesOf } from './byte-stream.ts';
 import { type FileIdentity, readFlags } from './input.ts';
 
 /**
@@ -53,9 +53,7 @@ async function indexOf(
   path: string,
   signal: AbortSignal,
 ): Promise<{ readonly root: string; readonly blocks: Blocks }> {
-  const reader = carReader(
-    Readable.toWeb(handle.createReadStream({ start: 0, autoClose: false })) as ReadableStream<Uint8Array>,
-  );
+  const reader = carReader(bytesOf(handle));
   const blocks = new Map<string, { offset: number; bytes: number }>();
   let hasHeader = false;
   try {

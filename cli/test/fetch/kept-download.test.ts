@@ -177,7 +177,7 @@ describe('a download', () => {
       if (isPart) isFirst = false;
       return { kind: 'cut', afterBytes };
     };
-    expect((await on.decrypt()).exit).toBe(1);
+    expect((await on.decrypt()).exit).toBe(6);
     on.line.fault = () => undefined;
     on.passed.length = 0;
     expect((await on.decrypt()).exit).toBe(0);
@@ -202,6 +202,25 @@ describe('a download', () => {
     expect(await small.kept()).toEqual([]);
     const on = await scene();
     expect((await on.decrypt({ env: { SEALPIN_PASSWORD: 'another one' } })).exit).toBe(4);
+    expect(await on.kept()).toEqual([]);
+  });
+
+  test('that broke off stays kept until one has the file, whatever else fails meanwhile', async () => {
+    const on = await scene();
+    await brokenOff(on);
+    const { size } = await stat(on.keptFile);
+    const fails: { exit: number; words?: string[]; overrides?: Overrides }[] = [
+      { exit: 4, overrides: { env: { SEALPIN_PASSWORD: 'another one' } } },
+      { exit: 5, words: [...on.argv, '--extract'] },
+      { exit: 5, words: [...on.argv, '--path', 'x'] },
+    ];
+    for (const { exit, words, overrides } of fails) {
+      expect(await on.decrypt(overrides, words)).toMatchObject({ exit });
+      expect((await stat(on.keptFile)).size).toBeGreaterThanOrEqual(size);
+      expect(await readdir(on.directory)).toEqual(['home']);
+    }
+    expect((await on.decrypt()).stderr).toMatch(continued);
+    expect(await on.isWhole()).toBe(true);
     expect(await on.kept()).toEqual([]);
   });
 
