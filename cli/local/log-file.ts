@@ -2,7 +2,7 @@
  * `service.log`: the stderr of a service in the background, rotated in place since stderr cannot
  * change its file.
  */
-import { copyFileSync, fstatSync, ftruncateSync, statSync } from 'node:fs';
+import { copyFileSync, fstatSync, ftruncateSync, rmSync, statSync } from 'node:fs';
 
 /** Bytes of the log and, at most, of the one before it (`service.log.1`). */
 const maxLogBytes = 10 * 2 ** 20;
@@ -27,12 +27,27 @@ function isStderr(path: string): boolean {
  */
 export function keepLog(path: string, maxBytes = maxLogBytes): () => void {
   if (!isStderr(path)) return () => undefined;
-  const rotate = (): void => {
-    copyFileSync(path, `${path}.1`);
-    ftruncateSync(stderr);
+  const old = `${path}.1`;
+  const rotate = (): boolean => {
+    if (!succeeds(() => copyFileSync(path, old))) {
+      succeeds(() => rmSync(old, { force: true }));
+      return false;
+    }
+    return succeeds(() => ftruncateSync(stderr));
   };
   if (fstatSync(stderr).size > 0) rotate();
   return () => {
-    if (fstatSync(stderr).size >= maxBytes) rotate();
+    // Without room for a copy, the lines that come are worth more than those that went.
+    if (fstatSync(stderr).size >= maxBytes && !rotate()) succeeds(() => ftruncateSync(stderr));
   };
+}
+
+/** Does what the service goes on without, on a disk that is full or broken. */
+function succeeds(work: () => void): boolean {
+  try {
+    work();
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -51,9 +51,11 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
     });
   }
   // The reader of our output may close it at any time (EPIPE); that ends the work, without a stack
-  // trace.
+  // trace. To a service stderr is its log, and it goes on without one.
   for (const stream of [process.stdout, process.stderr]) {
+    const isLog = stream === process.stderr && first === 'start';
     stream.on('error', (error) => {
+      if (isLog) return;
       const failure = streamFailure(error);
       exitBySignal ??= exitOf(failure);
       interruption.abort(failure);

@@ -1,27 +1,30 @@
-/** The local service, and a public one, on a disk that another program fills to the last byte. */
-import { fileURLToPath } from 'node:url';
+/**
+ * The local service, and a public one, with their log on a disk that another program fills to the
+ * last byte.
+ */
 import { expect } from 'vitest';
 import { inCi, long } from '../../../testkit/long-run.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from '../node/node-harness.ts';
 
-const pathTo = (name: string): string => JSON.stringify(fileURLToPath(new URL(`../../local/${name}`, import.meta.url)));
-
 const program = `
-  import { startService } from ${pathTo('service.ts')};
-  import { parseProxies } from ${pathTo('front/proxies.ts')};
-  import { mkdirSync, readFileSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
+  import { spawn } from 'node:child_process';
+  import { once } from 'node:events';
+  import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
   import { request } from 'node:http';
   import { json, text } from 'node:stream/consumers';
   import { setTimeout as sleep } from 'node:timers/promises';
   const dataDir = process.env.DISK + '/home';
   mkdirSync(dataDir);
-  const log = [];
-  const origin = process.env.ORIGIN || undefined;
-  const front = origin && { origin, proxies: parseProxies(undefined) };
-  const options = { dataDir, port: 0, kubo: {}, front, log: (line) => log.push(line) };
-  const { url, port, apiKey: own, stop } = await startService(options);
-  let key = own;
+  const front = process.env.ORIGIN || undefined;
+  const words = ['start', '--port=0', '--json', '--data-dir=' + dataDir, ...(front ? ['--origin=' + front] : [])];
+  const log = openSync(process.env.DISK + '/log', 'a');
+  const service = spawn(process.execPath, [process.env.ENTRY, ...words], { stdio: ['ignore', 'pipe', log] });
+  const ended = once(service, 'close');
+  const [line] = await once(service.stdout, 'data');
+  const { url, port = new URL(url).port, keyFile } = JSON.parse(line);
+  let { apiKey: key } = JSON.parse(readFileSync(keyFile, 'utf8'));
   const ask = async (method, path, body, headers = {}) => {
     const sent = request({ port, method, path, agent: false, headers: {
       host: new URL(url).host, authorization: 'Bearer ' + key,
@@ -64,7 +67,12 @@ const program = `
   for (let bytes = 1_000_000; bytes >= 1;) {
     try { appendFileSync(filler, Buffer.alloc(bytes)); } catch { bytes >>= 1; }
   }
-  for (let i = 0; i < 100 && !log.some((line) => line.includes('disk.full')); i += 1) await sleep(100);
+  // Its lines until then find no room.
+  const isReleased = () => readFileSync(process.env.DISK + '/log', 'utf8').includes('reserved space is released');
+  for (let i = 0; i < 100 && !isReleased(); i += 1) {
+    await ask('HEAD', begun.location, undefined, tus);
+    await sleep(100);
+  }
   const refused = await store('three');
   const refusedLarge = await large(2);
   const refusedPatch = await patch(begunLarge.location, 0, wide);
@@ -81,10 +89,11 @@ const program = `
   const afterPatch = await patch(begunLarge.location, 0, wide);
   const at = await ask('HEAD', begun.location, undefined, tus);
   const complete = at.offset === '6' ? at : await patch(begun.location, 3, 'def');
-  await stop();
+  service.kill('SIGTERM');
+  const [exit] = await ended;
   console.log(JSON.stringify({
     overfull, refused, refusedLarge, refusedPatch, afterLarge, afterPatch, read, upload, rest, removed, list, anybody,
-    after, complete,
+    after, complete, exit,
   }));
 `;
 
@@ -95,7 +104,7 @@ inCi.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com
       disk: await directory(),
       mebibytes: 48,
       script: 'exec "$NODE" --disable-warning=ExperimentalWarning --input-type=module -e "$PROGRAM"',
-      env: { PROGRAM: program, ORIGIN: origin },
+      env: { PROGRAM: program, ORIGIN: origin, ENTRY: entry },
     });
     expect(ran.stderr).toBe('');
     expect(JSON.parse(ran.stdout)).toMatchObject({
@@ -114,6 +123,7 @@ inCi.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com
       afterLarge: { status: 201 },
       afterPatch: { status: 204, offset: '2097152' },
       complete: { offset: '6' },
+      exit: 0,
     });
   },
 );

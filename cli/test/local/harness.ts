@@ -1,6 +1,7 @@
 /** The real local service as a process of its own, for tests that need one. */
 import { execFile, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
 import { copyFile, mkdtemp, readFile, readdir, realpath, rm } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -78,35 +79,39 @@ async function codeIsBuilt(): Promise<void> {
 /**
  * Starts the service of a data directory (a fresh temporary one by default) on a free port and
  * waits until it is ready.
- * @param o.program instead of the bundled command line
+ * @param o.program instead of the bundled command line; `log`: the file that gets its stderr
  */
 export async function startLocal(
-  o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string>; program?: string } = {},
+  o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string>; program?: string; log?: string } = {},
 ): Promise<Running> {
   await codeIsBuilt();
   const dataDir = o.dataDir ?? (await newDataDir());
   const port = o.args?.some((arg) => arg.startsWith('--port')) === true ? [] : ['--port=0'];
+  const log = o.log === undefined ? undefined : openSync(o.log, 'a');
   const child = spawn(
     process.execPath,
     [o.program ?? entry, 'start', ...port, '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])],
     {
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', log ?? 'pipe'],
       env: { ...process.env, NO_COLOR: '1', ...o.env },
     },
   );
+  if (log !== undefined) closeSync(log);
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
   // A test that is given up before the service is ready never ends it.
   const last = (): void => void child.kill('SIGKILL');
   process.once('exit', last);
   child.once('close', () => process.off('exit', last));
   let stderr = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   const line = await new Promise<string>((resolve, reject) => {
     let stdout = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      stdout += text;
-      if (stdout.includes('\n')) resolve(stdout);
-    });
+    present(child.stdout)
+      .setEncoding('utf8')
+      .on('data', (text: string) => {
+        stdout += text;
+        if (stdout.includes('\n')) resolve(stdout);
+      });
     child.once('close', (code) => reject(new Error(`sealpin start ended with ${code}: ${stderr}`)));
   });
   const { url, port: listening = 0, keyFile } = JSON.parse(line) as Ready;

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -89,6 +90,13 @@ describe('the local service', () => {
     expect(second.apiKey).toBe(first.apiKey);
     for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
     expect(await second.end('SIGINT')).toBe(0);
+  });
+
+  test.runIf(existsSync('/dev/full'))('goes on where the disk of its log is full', async () => {
+    const service = await started({ dataDir: await stopped(), log: '/dev/full' });
+    for (let times = 0; times < 3; times += 1)
+      expect((await fetched(service, left.fileId)).equals(Buffer.from(left.data))).toBe(true);
+    expect(await service.end()).toBe(0);
   });
 
   test('that was killed leaves a workerd, which the next start ends; nothing stored is lost', async () => {

@@ -157,6 +157,17 @@ describe('service.log', () => {
     expect(Math.max(now.length, earlier.length)).toBeLessThan(150);
   });
 
+  test('without room for the one before is emptied, and the service goes on', async () => {
+    const log = join(dir, 'alone.log');
+    await mkdir(`${log}.1/x`, { recursive: true });
+    await writeFile(log, 'the reason of the last crash\n');
+    await write(log, log, 3);
+    expect(await readFile(log, 'utf8')).toMatch(/^the reason of the last crash\nline 0 [^]*line 2 of twenty.\n$/);
+    await write(log, log, 20);
+    expect(await readFile(log, 'utf8')).toMatch(/^(line \d+ of twenty.\n)+$/);
+    expect((await readFile(log, 'utf8')).length).toBeLessThan(150);
+  });
+
   test('of another service is left alone', async () => {
     const [log, own] = [join(dir, 'others.log'), join(dir, 'own.log')];
     await writeFile(log, 'the log of a service that runs\n'.repeat(10));
