@@ -1,5 +1,6 @@
 /** Outputs under a temporary name until they are complete. A killed process leaves them behind. */
 import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync, readlinkSync } from 'node:fs';
 import { open, readdir, statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,21 @@ import { sizeText } from '../terminal/size.ts';
 import { errnoOf } from '../errno.ts';
 import { removeTree } from './remove-tree.ts';
 
-const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+/**
+ * Stands for where a process ID means one process: of machines and containers that share a disk,
+ * several may have one hostname. What one has not is left out.
+ */
+const marks = [() => readFileSync('/etc/machine-id', 'utf8'), () => readlinkSync('/proc/self/ns/pid'), hostname];
+const machine = createHash('sha256').update(marks.map(ifAny).join('\0')).digest('hex').slice(0, 8);
+
+function ifAny(read: () => string): string {
+  try {
+    return read();
+  } catch {
+    return '';
+  }
+}
+
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
 
 /** Recognizes the name of an output that is not complete, of this machine or another one. */
@@ -18,10 +33,13 @@ export function isTemporaryName(name: string): boolean {
 
 /** A new name in a directory, for an output that is not complete yet. */
 export function temporaryPath(directory: string): string {
-  return join(directory, `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
+  return join(directory, `.sealpin-${machine}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
 }
 
-/** Removes temporary files and directories of killed processes of this machine, and no others. */
+/**
+ * Removes temporary files and directories of killed processes of this machine, outside of any
+ * container or in this one, and no others.
+ */
 export async function removeLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch((error: unknown) => {
     // A directory may be writable without being readable.
@@ -29,8 +47,8 @@ export async function removeLeftovers(directory: string): Promise<void> {
     throw error;
   });
   for (const name of names) {
-    const [, machine, pid] = temporaryName.exec(name) ?? [];
-    if (machine !== host() || isAlive(Number(pid))) continue;
+    const [, itsMachine, pid] = temporaryName.exec(name) ?? [];
+    if (itsMachine !== machine || isAlive(Number(pid))) continue;
     await removeTree(join(directory, name)).catch((error: unknown) => {
       // In a shared directory it may be another user's: it stays.
       if (!['EPERM', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;

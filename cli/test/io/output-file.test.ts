@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, link, lstat, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { hostname } from 'node:os';
-import { join } from 'node:path';
-import { createHash } from 'node:crypto';
+import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openSink } from '../../io/output-file.ts';
+import { temporaryPath } from '../../io/unfinished.ts';
+import { inNamespaces } from '../../../testkit/namespaces.ts';
 import { openInput } from '../../io/input.ts';
 import { Collector, temporaryDirectory, environmentIn } from '../environment.ts';
 
@@ -203,7 +203,7 @@ test('S50: removes what a killed sealpin left, not what a running one or another
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');
-  const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+  const [, machine] = basename(temporaryPath(directory)).split('-');
   const random = '0123456789abcdef';
   const dead = `.sealpin-${machine}-${child.pid}-${random}.tmp`;
   const running = `.sealpin-${machine}-${process.pid}-${random}.tmp`;
@@ -214,11 +214,26 @@ test('S50: removes what a killed sealpin left, not what a running one or another
   expect((await readdir(directory)).toSorted()).toEqual([elsewhere, alien, running, 'out'].toSorted());
 });
 
+test('S50: leaves what a process writes whose ID means nothing here', async (context) => {
+  const directory = await temporaryDirectory();
+  const running = temporaryPath(directory);
+  await writeFile(running, 'x');
+  const module = JSON.stringify(join(import.meta.dirname, '../../io/unfinished.ts'));
+  // As another container does, with the same hostname and disk.
+  const ran = await inNamespaces(context, ['--pid', '--fork', '--mount-proc'], {
+    what: 'process IDs of their own',
+    script: '"$NODE" --disable-warning=ExperimentalWarning --input-type=module -e "$PROGRAM"',
+    env: { PROGRAM: `await (await import(${module})).removeLeftovers(${JSON.stringify(directory)})` },
+  });
+  expect(ran).toMatchObject({ status: 0, stderr: '' });
+  expect(await readdir(directory)).toEqual([basename(running)]);
+});
+
 test('S50: a directory that a killed extraction left is removed, with all in it', async () => {
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');
-  const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+  const [, machine] = basename(temporaryPath(directory)).split('-');
   const name = `.sealpin-${machine}-${child.pid}-0123456789abcdef.tmp`;
   await mkdir(join(directory, name, 'closed'), { recursive: true });
   await writeFile(join(directory, name, 'closed', 'x'), 'x', { mode: 0o400 });
