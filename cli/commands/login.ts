@@ -36,7 +36,9 @@ export const command = defineCommand({
         throw new SealpinError('conflict', `the profile ${name} is for ${existing.service}`, {
           hint: 'give this one another name with --name, or replace it with --force',
         });
-      return { current: name, profiles: new Map(profiles).set(name, { name, service: url.href, apiKey }) };
+      // Its settings stay with a service that it was for before.
+      const before = existing?.service === url.href ? existing : undefined;
+      return { current: name, profiles: new Map(profiles).set(name, { ...before, name, service: url.href, apiKey }) };
     });
     context.output.note(`logged in to ${url.host} with the key ${key.label} (${key.scopes.join(', ')})`);
     context.output.note(`the profile ${name} is in use now; leave it with: sealpin profile use`);

@@ -44,10 +44,11 @@ export async function readProfiles(context: Context): Promise<Profiles> {
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
   await changeKept(kept, context, (before) => {
     const { current, profiles } = change(profilesIn(before));
-    const entries = [...profiles].map(
-      ([name, { service, apiKey, sign }]) => [name, { service, apiKey, sign }] as const,
-    );
-    return { v: before.v, current, profiles: Object.fromEntries(entries) };
+    const entries = [...profiles.values()].map((profile) => {
+      const { name, ...members } = profile;
+      return [name, members] as const;
+    });
+    return { ...before, current, profiles: Object.fromEntries(entries) };
   });
 }
 

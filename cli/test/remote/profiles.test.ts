@@ -53,6 +53,19 @@ test('a profile for another service is not replaced without --force, and is forg
   expect(await readFile(join(home, 'profiles/profiles.json'), 'utf8')).not.toContain(local.apiKey);
 });
 
+test('a second login keeps what the profile has besides its key, unless it is for another service', async () => {
+  await mkdir(join(home, 'profiles'));
+  const path = join(home, 'profiles/profiles.json');
+  const before = (service: string) => ({ service, apiKey: keyOf('1'), sign: true });
+  const profiles = { here: before(new URL(local.url).href), office: before('https://office.example/') };
+  await writeFile(path, JSON.stringify({ v: 1, profiles }));
+  expect(await login('--name', 'here')).toMatchObject({ exit: 0 });
+  expect(await login('--name', 'office', '--force')).toMatchObject({ exit: 0 });
+  const renewed = { service: new URL(local.url).href, apiKey: local.apiKey };
+  const kept = JSON.parse(await readFile(path, 'utf8')) as object;
+  expect(kept).toEqual({ v: 1, current: 'office', profiles: { here: { ...renewed, sign: true }, office: renewed } });
+});
+
 test('a damaged file of profiles stays as it is', async () => {
   await mkdir(join(home, 'profiles'));
   await writeFile(join(home, 'profiles/profiles.json'), '{');
