@@ -5,13 +5,13 @@
  * last.
  */
 import * as fs from 'node:fs';
-import { link, lstat, mkdir, readdir, rename, symlink, unlink, utimes } from 'node:fs/promises';
+import { link, lstat, mkdir, readdir, rename, stat, symlink, unlink, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { ParsedTarEntry, TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, writeFailure } from '../errno.ts';
+import { errnoOf, ifMissing, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { checkTarget, isInside, namesOf, shortName, UnsafePath } from './archive-path.ts';
@@ -43,26 +43,36 @@ type Directory = { readonly name: string; readonly path: string; mtime: Date };
 type Leaving = { readonly name: string; readonly path: string; readonly target: string };
 
 /**
- * Checks that a directory can be created; an empty one may exist.
+ * Checks that a directory can be created. An empty one may exist, where it can be replaced.
  * @throws file_exists, file_unwritable
  */
 export async function openExtraction(path: string, environment: Pick<Environment, 'cwd'>): Promise<Extraction> {
   const target = resolve(environment.cwd, path);
-  await refuseTarget(path, target);
+  await refuseTarget(path, target, environment.cwd);
   return new Extraction(path, target);
 }
 
-async function refuseTarget(path: string, target: string): Promise<void> {
+async function refuseTarget(path: string, target: string, cwd: string): Promise<void> {
+  const refuse = (why: string, hint = newName): never => {
+    throw new SealpinError('file_exists', `${path} ${why}`, { hint });
+  };
   try {
-    if ((await readdir(target)).length === 0) return;
+    const found = await ifMissing(lstat(target), undefined);
+    if (found === undefined) return;
+    if (found.isSymbolicLink()) refuse('is a symbolic link', 'name what it leads to, or a new directory');
+    if (!found.isDirectory()) refuse('exists');
+    if ((await readdir(target)).length > 0) refuse('exists and is not empty');
+    // What is extracted takes the place of an empty directory.
+    const [parent, current] = [await stat(dirname(target)), await stat(cwd)];
+    if (found.dev === current.dev && found.ino === current.ino)
+      refuse('is the current directory, which is not replaced', inIt);
+    if (found.dev !== parent.dev) refuse('is where a disk is mounted, which cannot be replaced', inIt);
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return;
-    if (errnoOf(error) === 'ENOTDIR') throw new SealpinError('file_exists', `${path} exists`, { hint: newName });
     throw writeFailure(path, error);
   }
-  throw new SealpinError('file_exists', `the directory ${path} exists and is not empty`, { hint: newName });
 }
 
+const inIt = 'name a new directory in it';
 const newName = 'choose a new name: an archive is not extracted over what is there';
 
 export class Extraction {

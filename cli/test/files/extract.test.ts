@@ -11,6 +11,8 @@ import { pieces } from '../../../shared/test/crypto/streams.ts';
 import { byPassword, contain, env } from '../containers.ts';
 import { contextIn, run, temporaryDirectory } from '../environment.ts';
 import { first, flip, present } from '../../../testkit/present.ts';
+import { entry as entryPoint } from '../../../testkit/programs/command-line.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 
 type Type = NonNullable<TarHeader['type']>;
@@ -258,14 +260,40 @@ test('S45: an extraction replaces nothing but an empty directory', async () => {
   await mkdir(join(outer, 'full/x'), { recursive: true });
   await symlink('empty', join(outer, 'link'));
   await writeFile(join(outer, 'c'), await contain(await packTar([file('a')]), 'sealpin', byPassword()));
-  for (const [out, says] of Object.entries({ full: 'exists and is not empty', c: 'c exists', link: 'link' }))
+  await symlink('nowhere', join(outer, 'dangling'));
+  await symlink('../empty', join(outer, 'full/up'));
+  for (const [out, says] of Object.entries({
+    full: 'full exists and is not empty',
+    c: 'c exists',
+    link: 'link is a symbolic link',
+    'full/up': 'full/up is a symbolic link',
+    dangling: 'dangling is a symbolic link',
+  }))
     expect((await run(['decrypt', './c', out, '--extract'], outer, { env })).stderr).toContain(says);
+  for (const out of ['.', '../empty', join(outer, 'empty')])
+    expect((await run(['decrypt', '../c', out, '--extract'], join(outer, 'empty'), { env })).stderr).toBe(
+      `sealpin: error: ${out} is the current directory, which is not replaced\n` +
+        'sealpin: hint: name a new directory in it\n',
+    );
   expect(await run(['decrypt', './c', '-', '--extract'], outer, { env })).toMatchObject({ exit: 2 });
   expect(await run(['decrypt', './c', 'x', '--extract', '--force'], outer, { env })).toMatchObject({ exit: 2 });
   expect(await run(['decrypt', './c', 'no/x', '--extract'], outer, { env })).toMatchObject({ exit: 1 });
   expect(await run(['decrypt', './c', 'empty', '--extract'], outer, { env })).toMatchObject({ exit: 0 });
   expect(await readdir(join(outer, 'empty'))).toEqual(['a']);
-  expect((await readdir(outer)).toSorted()).toEqual(['c', 'empty', 'full', 'link']);
+  expect((await readdir(outer)).toSorted()).toEqual(['c', 'dangling', 'empty', 'full', 'link']);
+});
+
+test('an extraction onto the root of a disk is refused before anything is read', async (context) => {
+  const outer = await temporaryDirectory();
+  await mkdir(join(outer, 'disk'));
+  const ran = await onSmallDisk(context, {
+    disk: join(outer, 'disk'),
+    mebibytes: 1,
+    script: '"$NODE" "$ENTRY" decrypt ./none disk --extract',
+    cwd: outer,
+    env: { HOME: outer, ENTRY: entryPoint },
+  });
+  expect(ran).toMatchObject({ status: 1, stderr: /disk is where a disk is mounted.*\n.*name a new directory in it/ });
 });
 
 test('a directory that appears meanwhile is not replaced', async () => {
