@@ -1,4 +1,5 @@
 /** Inputs from the process: the entry point (`index.ts`) fills them in, a test makes its own. */
+import type { BlockSource } from '../shared/ipfs/index.ts';
 import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
@@ -41,4 +42,6 @@ export type Context = Environment & {
   readonly service: string | undefined;
   /** `--profile`, if given. */
   readonly profile?: string | undefined;
+  /** Finds a blob among the files of the account, where nobody else gives it. */
+  readonly ownFile?: (cid: string, context: Context) => Promise<BlockSource | undefined>;
 };

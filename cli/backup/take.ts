@@ -21,6 +21,7 @@ import type { Context } from '../context.ts';
 import { writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
+import { ownFilesOf } from '../fetch/own-files.ts';
 import { writeCar } from '../fetch/fetch-blob.ts';
 import { everyFile } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -83,7 +84,7 @@ export async function takeBackup(
   const run: Taking = {
     layout,
     http,
-    context,
+    context: { ...context, ownFile: ownFilesOf(service) },
     identities: [identityFromPkcs8(pkcs8)],
     recipient: recipientFromSpki(decodePem('PUBLIC KEY', account.account.publicKey) ?? new Uint8Array()),
     names,

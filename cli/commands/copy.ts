@@ -10,6 +10,7 @@ import { authorizedService, api } from '../remote/client.ts';
 import { describeFile, type FileDescription } from '../fetch/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
+import { ownFilesOf, withOwnFile } from '../fetch/own-files.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
 import { sizeText } from '../terminal/size.ts';
@@ -47,7 +48,7 @@ export const command = defineCommand({
     const { key } = await target.routes.account();
     const copies: (Copied & { readonly of: string })[] = [];
     for (const id of ids) {
-      const { about, ...copied } = await copyOne(id, target, context);
+      const { about, ...copied } = await copyOne(id, target, { ...context, ownFile: ownFilesOf(source) });
       const { cid, fileId, bytes } = copied;
       const { name, modified } = await fileInHistory(cid, context);
       const kept = { cid, fileId, service: service.url.href, bytes, name, modified: modified?.toISOString() };
@@ -65,6 +66,7 @@ export const command = defineCommand({
   },
 });
 
+type Sending = Parameters<typeof storeEncrypted>[3];
 /** A copy, and what else the source knows of the file. */
 type CopiedFile = Copied & { readonly about: FileDescription | undefined };
 
@@ -75,12 +77,17 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
   try {
     if (isFileId(id)) return await copyFile(id, target, sending, context);
     const about = await knownOf(id, context);
-    return { ...(await storeCopy(id, await sourcesOf(context), target, sending)), about };
+    return { ...(await copyBlob(id, target, sending, context)), about };
   } catch (error) {
     throw readFailure(error);
   } finally {
     progress.done();
   }
+}
+
+async function copyBlob(cid: string, target: Target, sending: Sending, context: Context): Promise<Copied> {
+  const sources = await sourcesOf(context);
+  return withOwnFile(cid, context, sources, (from) => storeCopy(cid, from, target, sending));
 }
 
 /**
@@ -99,17 +106,12 @@ async function knownOf(cid: string, context: Context): Promise<StoredFile | unde
 }
 
 /** Copies by file ID. What the service encrypted is opened here. */
-async function copyFile(
-  fileId: string,
-  target: Target,
-  sending: Parameters<typeof storeEncrypted>[3],
-  context: Context,
-): Promise<CopiedFile> {
+async function copyFile(fileId: string, target: Target, sending: Sending, context: Context): Promise<CopiedFile> {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const file = await api(service, context).file(fileId);
   const { mode, cid, expiresAt } = file;
-  if (mode === 'plain') return { ...(await storeCopy(cid, await sourcesOf(context), target, sending)), about: file };
+  if (mode === 'plain') return { ...(await copyBlob(cid, target, sending, context)), about: file };
   const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, context.signal);
   return withBlob(cid, context, async (blob) => {
     const opened = await openAtWithFileKey(accessTo(blob), { fileKey, provider: nodeProvider });

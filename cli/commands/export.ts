@@ -1,6 +1,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { parseBlobId, writeCar } from '../fetch/fetch-blob.ts';
 import { defineCommand, positional } from '../command.ts';
+import { ownFilesIn } from '../fetch/own-files.ts';
 import { sizeText } from '../terminal/size.ts';
 import { forceArg } from '../flags/args.ts';
 
@@ -22,7 +23,8 @@ export const command = defineCommand({
       does: 'From another service',
     },
   ],
-  async run({ args, context }) {
+  async run({ args, context: given }) {
+    const context = { ...given, ownFile: ownFilesIn(given) };
     if (args.file === '-')
       throw new SealpinError('usage', 'a CAR is verified while it is written, so it needs a file', {
         hint: 'name a new file, such as letter.car',

@@ -7,6 +7,7 @@ import { newPassword, refuseBoth, withoutGivenPassword } from '../keys/passwords
 import { readTo, toFlag } from '../flags/to-flag.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { ownFilesOf } from '../fetch/own-files.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { store } from '../store/store-blob.ts';
@@ -45,11 +46,12 @@ export const command = defineCommand({
       });
     refuseBoth(args);
     const service = await authorizedService(context);
+    const own = { ...context, ownFile: ownFilesOf(service) };
     const routes = api(service, context);
     const { requestBytes } = limitsOf(await routes.health());
-    const fileKey = await fileKeyOfBlob(cid, args.key, context);
+    const fileKey = await fileKeyOfBlob(cid, args.key, own);
     const recipients = await newRecipients(args, context);
-    const download = await openDownload(cid, context);
+    const download = await openDownload(cid, own);
     try {
       refuseLarge(download.size, requestBytes);
       const identities = [fileKeyIdentity(fileKey)];

@@ -8,6 +8,7 @@ import { nodeProvider } from '../keys/node-provider.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { authorizedService, api } from '../remote/client.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
+import { ownFilesIn } from '../fetch/own-files.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/size.ts';
@@ -52,7 +53,7 @@ export const command = defineCommand({
     if (args.all) return await verifyAccount(args.after, context);
     if (args.local) return await verifyLocal(args.after, context);
     const { cid, fileKey } = await targetOf(id, isDeep, context);
-    return await withBlob(cid, context, async (blob) => {
+    return await withBlob(cid, { ...context, ownFile: ownFilesIn(context) }, async (blob) => {
       const progress = output.progress(isDeep ? 'verifying and decrypting' : 'verifying', blob.size);
       const stored = blob.read(0, blob.size);
       let size: number | undefined;

@@ -27,6 +27,7 @@ import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
 import { localFiles } from './local-files.ts';
+import { withOwnFile } from './own-files.ts';
 import { memory } from '../io/byte-stream.ts';
 
 /** Recognizes a reference to a blob by a link or an IPFS path, as opposed to a local file. */
@@ -111,7 +112,8 @@ export async function openBlob(
   const { sources, isHere } = await findSources(context);
   // What is kept is written while the next block is read, and so its memory cannot be used again.
   const pool = isHere ? memory : undefined;
-  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), onBlock, pool });
+  const o = { ...optionsOf(context), onBlock, pool };
+  const { size, read } = await withOwnFile(cid, context, sources, (from) => openFile(cid, from, o));
   return { size, read, isHere };
 }
 
@@ -145,9 +147,15 @@ export async function writeCar(
   const sink = await openSink(path, { force: o.force, environment: context, fileOnly: true });
   try {
     await sink.room(o.bytes ?? (await withBlob(cid, context, async ({ size }) => size)));
-    const car = carOf(cid, await sourcesOf(context), optionsOf(context));
     const progress = context.output.progress(o.label, o.bytes);
-    const bytes = await writeAll(car, sink, { progress, signal: context.signal, onWritten: () => undefined });
+    // Nothing is written before the root is there.
+    const bytes = await withOwnFile(cid, context, await sourcesOf(context), (sources) =>
+      writeAll(carOf(cid, sources, optionsOf(context)), sink, {
+        progress,
+        signal: context.signal,
+        onWritten: () => undefined,
+      }),
+    );
     return { path: await sink.commit(), bytes };
   } catch (error) {
     throw readFailure(error);

@@ -13,6 +13,7 @@ import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
+import { ownFilesOf } from '../fetch/own-files.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fileInHistory } from './history.ts';
 
@@ -36,13 +37,14 @@ export async function storedFileOf(
   service: Service,
   context: Context,
 ): Promise<{ readonly file: ParcelFile; readonly fileIds: readonly string[] }> {
+  const own = { ...context, ownFile: ownFilesOf(service) };
   if (!isFileId(id)) {
     const cid = parseBlobId(id);
     const { files } = await api(service, context).list({ cid, limit: 100 });
-    return { file: await fileAt(cid, o, context), fileIds: files.map(({ fileId }) => fileId) };
+    return { file: await fileAt(cid, o, own), fileIds: files.map(({ fileId }) => fileId) };
   }
   const { mode, cid, fileId } = await api(service, context).file(id);
-  if (mode === 'plain') return { file: await fileAt(cid, o, context), fileIds: [fileId] };
+  if (mode === 'plain') return { file: await fileAt(cid, o, own), fileIds: [fileId] };
   return storedFile(sdkHttp(service, context), service.apiKey, { fileId, name: o.name }, context.signal);
 }
 

@@ -10,6 +10,7 @@ import { openFile } from '../../shared/ipfs/index.ts';
 import { peeked } from '../../shared/streams/pulled.ts';
 import { withStop } from '../../shared/streams/timing.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { ownFilesIn } from '../fetch/own-files.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { memory } from '../io/byte-stream.ts';
 import { isCar, openCar } from '../io/car-file.ts';
@@ -147,7 +148,7 @@ type ContainerSource = Pick<Input, 'stream' | 'bytes' | 'identity' | 'close'> & 
 async function container(blob: string, context: Context): Promise<ContainerSource> {
   if (isLocal(blob)) return localSource(blob, context);
   const cid = parseBlobId(blob, '; there is no file of that name either');
-  const { size, ...download } = await openDownload(cid, context);
+  const { size, ...download } = await openDownload(cid, { ...context, ownFile: ownFilesIn(context) });
   return { ...download, bytes: size, identity: undefined };
 }
 

@@ -3,7 +3,6 @@
  * service, holds.
  */
 import { type StoredFile, Verification } from '../../shared/api.ts';
-import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
 import { type Code, exitOf, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -14,9 +13,9 @@ import { localPaths } from '../local/state.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService, requester, type ApiCaller } from '../remote/client.ts';
 import { filePages } from '../remote/pages.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
+import { storedBytes } from '../fetch/own-files.ts';
 
 /** The state of a file. `isTold`: only the service itself has compared it. */
 type Found = { readonly size: number; readonly isTold?: boolean } | { readonly code: Code; readonly why: string };
@@ -130,30 +129,10 @@ async function read({ cid }: Listed, context: Context): Promise<Found> {
  * @param absent thrown where the service does not have it
  */
 async function withKey(file: Listed, service: ApiCaller, context: Context, absent: SealpinError): Promise<Found> {
-  const { cid, bytes } = await storedBytes(file, service, context);
-  return cid === file.cid ? { size: bytes } : await told(file, service, context, absent);
-}
-
-/** The blob ID of what the service gives as a file, if it has the layout of Sealpin. */
-async function storedBytes({ fileId, mode, size }: Listed, service: ApiCaller, context: Context) {
-  const http = sdkHttp(service, context);
-  const { signal } = context;
-  const isSealed = mode === 'encrypted';
-  const response = await http.call({
-    path: `v1/storage/${fileId}${isSealed ? '' : '/content'}`,
-    headers: { Accept: isSealed ? 'application/vnd.sealpin' : 'application/octet-stream' },
-    signal,
-  });
-  const length = Number(response.headers.get('Content-Length'));
-  // The header of a sealed file is no part of its blob.
-  let before = isSealed ? length - detachedPayloadBytes(size) : 0;
   const builder = cidBuilder({ digest: nodeProvider.sha256 });
-  for await (const chunk of http.body(response, length, signal)) {
-    const skipped = Math.max(0, Math.min(before, chunk.length));
-    before -= skipped;
-    await builder.write(chunk.subarray(skipped));
-  }
-  return await builder.finish();
+  for await (const chunk of await storedBytes(file, 0, service, context)) await builder.write(chunk);
+  const { cid, bytes } = await builder.finish();
+  return cid === file.cid ? { size: bytes } : await told(file, service, context, absent);
 }
 
 /**

@@ -7,7 +7,6 @@ import { packTar, type TarEntry, type TarHeader } from 'modern-tar';
 import { describe, expect, test } from 'vitest';
 import { isInside } from '../../folder/archive-path.ts';
 import { openExtraction } from '../../folder/extraction.ts';
-import { pieces } from '../../../shared/test/crypto/streams.ts';
 import { byPassword, contain, env } from '../containers.ts';
 import { contextIn, run, temporaryDirectory } from '../environment.ts';
 import { first, flip, present } from '../../../testkit/present.ts';
@@ -351,6 +350,16 @@ inCi(
     expect(await readdir(outer)).toEqual([]);
   },
 );
+
+function pieces(bytes: Uint8Array, pieceBytes: number): ReadableStream<Uint8Array> {
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      controller.enqueue(bytes.slice(at, (at += pieceBytes)));
+      if (at >= bytes.length) controller.close();
+    },
+  });
+}
 
 /** Returns the size of the heap after garbage collection. */
 function heldBytes(): number {
