@@ -18,9 +18,10 @@ export async function begin(load: () => Program | Promise<Program>): Promise<voi
   process.title = 'sealpin';
 
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (major < 22 || (major === 22 && minor < 13)) {
+  const [oldest = 0, oldestMinor = 0] = packageJson.engines.node.replace('>=', '').split('.').map(Number);
+  if (major < oldest || (major === oldest && minor < oldestMinor)) {
     process.stderr.write(
-      `sealpin: error: sealpin needs Node 22.13 or newer; this is Node ${process.versions.node}\n` +
+      `sealpin: error: sealpin needs Node ${oldest}.${oldestMinor} or newer; this is Node ${process.versions.node}\n` +
         'sealpin: hint: install a newer one from https://nodejs.org/, or use ./sealpin in a checkout, ' +
         'which has its own\n',
     );

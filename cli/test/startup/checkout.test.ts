@@ -116,7 +116,32 @@ describe('./sealpin', () => {
     chmodSync(join(path, 'node'), 0o755);
     const ran = spawnSync(join(directory, 'sealpin'), ['--version'], { env: { PATH: path }, encoding: 'utf8' });
     expect(ran).toMatchObject({ status: 1, stdout: '' });
-    expect(ran.stderr).toContain('sealpin: error: on this platform the checkout needs Node 22.18 or newer\n');
+    expect(ran.stderr).toContain('sealpin: error: on this platform the checkout needs Node 22.20 or newer\n');
+  });
+
+  test('needs the Node that package.json names, as the documents say', async () => {
+    const { engines } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { engines: { node: string } };
+    const [major = 0, minor = 0] = engines.node.replace('>=', '').split('.').map(Number);
+    for (const name of ['README.md', 'docs/sdk.md', 'sealpin'])
+      expect(await readFile(join(root, name), 'utf8'), name).toContain(`${major}.${minor} or newer`);
+    const module = JSON.stringify(join(root, 'cli/startup/begin.ts'));
+    const on = (version: string) =>
+      spawnSync(
+        process.execPath,
+        [
+          '-e',
+          `Object.defineProperty(process.versions, 'node', { value: '${version}' });
+           require(${module}).begin(() => ({ runProcess: async () => console.log('it runs') }));`,
+        ],
+        { encoding: 'utf8' },
+      );
+    for (const version of [`${major}.${minor - 1}.9`, `${major - 1}.99.0`]) {
+      const refused = on(version);
+      expect(refused, version).toMatchObject({ status: 1, stdout: '' });
+      expect(refused.stderr).toContain(`sealpin needs Node ${major}.${minor} or newer; this is Node ${version}\n`);
+    }
+    for (const version of [`${major}.${minor}.0`, `${major + 1}.0.0`])
+      expect(on(version), version).toMatchObject({ status: 0, stdout: 'it runs\n' });
   });
 
   test('is the command that the documents name', async () => {
