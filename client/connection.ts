@@ -12,7 +12,7 @@ import {
 import { SealpinError } from '../shared/errors.ts';
 import { rangeIn, type Range } from './blobs.ts';
 import { put, type PutOptions } from './put.ts';
-import { endlessList } from './endless-list.ts';
+import { endlessList } from './attempts.ts';
 import { inboxes, type Inboxes } from './inboxes.ts';
 import type { UploadedFile } from './resumable-upload.ts';
 import { rotateAccount, type RotatedAccount, type RotationOptions } from './account-rotation.ts';

@@ -1,5 +1,5 @@
 import { type AccountEvent, eventDays, EventList } from '../../shared/api.ts';
-import { endlessList } from '../../client/endless-list.ts';
+import { endlessList } from '../../client/attempts.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, toggle, valueFlag } from '../command.ts';

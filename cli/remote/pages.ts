@@ -1,6 +1,6 @@
 /** Lists of a service, page by page. */
 import type { StoredFile } from '../../shared/api.ts';
-import { endlessList } from '../../client/endless-list.ts';
+import { endlessList } from '../../client/attempts.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { api } from './client.ts';

@@ -1,6 +1,6 @@
 /** Reading the inboxes of an account. The private key is here, in memory, and nowhere else. */
 import { identitiesOf } from '../../client/credentials.ts';
-import { endlessList } from '../../client/endless-list.ts';
+import { endlessList } from '../../client/attempts.ts';
 import { concernsDelivery, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';

@@ -204,7 +204,7 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** Does what is due. A row that one step cannot deal with does not keep the others from theirs. */
+  /** Does what is due. A row that stops one step does not keep the others from theirs. */
   override async alarm(): Promise<void> {
     const { row, shares, events, usage, outbox, alarm } = this.context;
     if (row.id === undefined) return;

@@ -58,8 +58,8 @@ export class ShareCalls extends AccountCalls {
   /**
    * Makes a share, which ends with the first of its files that expires.
    * @returns it; `not_found` where a file is not there, `forbidden` where the share would outlive
-   * the key, `quota_exceeded` for too many shares, `conflict` where its ID is taken, a file was deleted
-   * or the key revoked meanwhile, `overloaded`
+   * the key, `quota_exceeded` for too many shares, `conflict` where its ID is taken, a file was
+   * deleted or the key revoked meanwhile, `overloaded`
    */
   create(hash: string, requested: NewShare, record: NewRecord['record']): Promise<Result<{ share: ShareRecord }>> {
     return this.context.as(hash, sharing, async ({ account, key }) => {
