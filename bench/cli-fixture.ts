@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { packageRoot } from '../cli/local/package-root.ts';
-import { ours, secondsOf } from './figure.ts';
+import { ownProcesses, secondsOf } from './figure.ts';
 import { peakMiB } from './process-stats.ts';
 
 /** The command line as shipped. */
@@ -48,7 +48,7 @@ export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>
     try {
       const { url, keyFile } = JSON.parse(started) as { url: string; keyFile: string };
       const { pid } = JSON.parse(sealpin('status', '--json', data)) as { pid: number };
-      ours.add(pid);
+      ownProcesses.add(pid);
       const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
       sealpin('keygen', '--quiet', data);
       yield* use({ dir, data, url, apiKey, publicKey: join(dir, 'data/public.key') });

@@ -23,9 +23,9 @@ export const bench: Bench = {
   async *run() {
     yield* withCli<Figure>(async function* (fixture) {
       yield* starting(fixture);
-      yield* small(fixture);
+      yield* timeSmallFiles(fixture);
       yield* storing(fixture);
-      yield* memory(fixture);
+      yield* measureMemory(fixture);
     });
     // The service and every program take them from here.
     Object.assign(process.env, withoutShaInstructions);
@@ -65,7 +65,7 @@ async function* starting({ dir }: CliFixture): AsyncGenerator<Figure> {
 }
 
 /** Times small files with the service running, which people feel. */
-async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
+async function* timeSmallFiles({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
   const [file, out] = [join(dir, 'small'), join(dir, 'small-out')];
   await fillFile(file, 4096);
   const blob = sealpin('ecc-encrypt', file, publicKey, '--quiet', data);
@@ -139,7 +139,7 @@ async function* storing(
  * and gets it back page by page. A file written right after another was removed takes half the
  * time, and that must not decide the comparison.
  */
-const settled = (): Promise<void> => setTimeout(3000);
+const pauseBeforeStep = (): Promise<void> => setTimeout(3000);
 
 const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 
@@ -166,12 +166,12 @@ function inTwoSteps(o: {
   let storing = 0;
   return {
     async stored() {
-      await settled();
+      await pauseBeforeStep();
       storing = await timed(() => (id = o.store()))();
       return storing;
     },
     async fetched() {
-      await settled();
+      await pauseBeforeStep();
       const fetching = await timed(() => o.fetch(id))();
       wholes.push(storing + fetching);
       synced.push(fetching + (await timed(() => o.sync?.())()));
@@ -183,7 +183,7 @@ function inTwoSteps(o: {
   };
 }
 
-async function* memory({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
+async function* measureMemory({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
   const target = { value: { atMost: 200 } };
   const file = join(dir, 'sparse');
   const handle = await open(file, 'w');

@@ -26,9 +26,9 @@ const { name, direction, chunkBytes } = workerData as Task;
 
 if (parentPort === null) throw new Error('this module runs in a worker thread only');
 const port = parentPort;
-const work = await prepare();
+const measuredWork = await prepare();
 port.on('message', () => {
-  work().then(
+  measuredWork().then(
     () => port.postMessage(undefined),
     (error: unknown) => port.postMessage(String(error)),
   );
@@ -38,10 +38,11 @@ async function prepare(): Promise<() => Promise<void>> {
   if (name === 'aes-256-gcm' || name === 'chacha20-poly1305')
     return async () => cipherAlone(name, chunkBytes, direction);
   const pair = await generateKeyPair(nodeProvider);
-  const contestant = name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : ours(name, pair);
+  const contestant =
+    name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : sealpinFormat(name, pair);
   if (direction === 'encrypt') return async () => readToEnd(await contestant.encrypt(source(totalMebibytes)));
   const container = await Array.fromAsync(await contestant.encrypt(source(heldMebibytes)));
-  return () => repeated(() => contestant.decrypt(source(container)));
+  return () => decryptRepeatedly(() => contestant.decrypt(source(container)));
 }
 
 function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Array> {
@@ -64,12 +65,12 @@ async function readToEnd(stream: ReadableStream<Uint8Array>): Promise<void> {
 }
 
 /** Decrypts until the total is reached. */
-async function repeated(decrypt: () => Promise<void>): Promise<void> {
+async function decryptRepeatedly(decrypt: () => Promise<void>): Promise<void> {
   for (let done = 0; done < totalMebibytes; done += heldMebibytes) await decrypt();
 }
 
 /** Our format, on `node:crypto`. */
-function ours(format: Format, pair: { recipient: string; privatePem: string }) {
+function sealpinFormat(format: Format, pair: { recipient: string; privatePem: string }) {
   return {
     encrypt: async (plaintext: ReadableStream<Uint8Array>) =>
       (await encrypt(plaintext, { format, recipients: parseRecipients(pair.recipient), provider: nodeProvider }))

@@ -9,9 +9,9 @@ import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
 import { launchChromium } from '../testkit/browsers/chromium.ts';
 import { startLoopbackServer } from '../testkit/loopback-server.ts';
-import { pathOf } from '../testkit/programs/programs.ts';
+import { programPath } from '../testkit/programs/programs.ts';
 import { startModule } from '../testkit/workerd.ts';
-import type { Kind } from './workers/crypto-isolate.ts';
+import type { WorkKind } from './workers/crypto-isolate.ts';
 import { totalMebibytes, type Task } from './crypto-task.ts';
 
 /** `npm run bench crypto`. */
@@ -127,7 +127,7 @@ const isolateKinds = [
 ] as const;
 const isolateMebibytes = 32;
 
-async function* measured(where: string, work: (kind: Kind) => Promise<unknown>): AsyncGenerator<Figure> {
+async function* measured(where: string, work: (kind: WorkKind) => Promise<unknown>): AsyncGenerator<Figure> {
   for (const kind of isolateKinds) {
     const results = await interleave(
       { ours: speed(isolateMebibytes, () => work(kind.ours)), peer: speed(isolateMebibytes, () => work(kind.peer)) },
@@ -152,7 +152,7 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
 }
 
 async function* inChromium(): AsyncGenerator<Figure> {
-  if (pathOf('chromium') === undefined) return;
+  if (programPath('chromium') === undefined) return;
   const script = await bundle(isolate, { format: 'iife' });
   const server = await startLoopbackServer((request, response) => {
     const isScript = request.url === '/isolate.js';

@@ -133,18 +133,18 @@ export async function interleave<T extends Tasks>(
 }
 
 /** Time in which `othersShare` looks, in ms. */
-const lookMs = 100;
+const othersLookMs = 100;
 
 /**
  * Processes that are ours beside this one and what descends from it, such as a service in the
  * background, which may work on what it got after it has answered.
  */
-export const ours = new Set<number>([process.pid]);
+export const ownProcesses = new Set<number>([process.pid]);
 
 /** The share of the processors that others use now, 0 to 1. */
 export async function othersShare(): Promise<number> {
   const before = processorTimes();
-  await setTimeout(lookMs);
+  await setTimeout(othersLookMs);
   const after = processorTimes();
   const busyMs = after.all - before.all - (after.idle - before.idle) - usedMs(before.ours, after.ours);
   return Math.max(0, busyMs) / Math.max(1, after.all - before.all);
@@ -156,6 +156,6 @@ function processorTimes(): { idle: number; all: number; ours: Map<number, number
   return {
     idle: sum(times.map(({ idle }) => idle)),
     all: sum(times.flatMap((each) => Object.values(each))),
-    ours: cpuMsBelow([...ours]),
+    ours: cpuMsBelow([...ownProcesses]),
   };
 }

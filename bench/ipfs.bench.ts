@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
 import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
-import { embeddedNode, form, kuboNode } from './node-fixture.ts';
+import { embeddedNode, multipartForm, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
@@ -137,28 +137,28 @@ function carSections(mebibytes: number): Uint8Array[] {
 async function speeds({ url, token }: { url: string; token: string }, mebibytes: number, before: Uint8Array[]) {
   const port = Number(new URL(url).port);
   const headers = { authorization: `Bearer ${token}` };
-  const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
+  const head = Buffer.concat([multipartForm.head, Buffer.from(String(Math.random()))]);
   let added = '';
   const add = await mebibytesPerSecond(mebibytes, async () => {
     added = await transfer(
       port,
       '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
-      { ...headers, 'content-type': form.type },
+      { ...headers, 'content-type': multipartForm.type },
       mebibytes,
-      { head, tail: form.tail },
+      { head, tail: multipartForm.tail },
     );
   });
   const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
   const cat = await mebibytesPerSecond(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
   await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
-  const car = Buffer.concat([form.head, carHeader()]);
+  const car = Buffer.concat([multipartForm.head, carHeader()]);
   const imported = await mebibytesPerSecond(mebibytes, () =>
     transfer(
       port,
       '/api/v0/dag/import?pin-roots=false&stats=true',
-      { ...headers, 'content-type': form.type },
+      { ...headers, 'content-type': multipartForm.type },
       mebibytes,
-      { head: car, tail: form.tail, before },
+      { head: car, tail: multipartForm.tail, before },
     ),
   );
   await transfer(port, '/api/v0/repo/gc', headers, 0);

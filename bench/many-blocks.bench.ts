@@ -4,7 +4,7 @@
  */
 import { hash, randomBytes } from 'node:crypto';
 import { inLanes, secondsOf, summarize, type Bench, type Figure, type Bound } from './figure.ts';
-import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';
+import { embeddedNode, multipartForm, kuboNode, type MeasuredNode } from './node-fixture.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { carHeader, carSection, cidOf } from '../shared/ipfs/index.ts';
 import { sendAndRead } from './worker-fixture.ts';
@@ -68,7 +68,7 @@ function carOfSmallBlocks(count: number): Buffer {
 
 /** Calls a command, with a file as its body; resolves with the text of the response. */
 function post({ url, token }: { url: string; token: string }, command: string, file?: Uint8Array): Promise<string> {
-  const body = file && Buffer.concat([form.head, file, form.tail]);
-  const headers = { authorization: `Bearer ${token}`, ...(body && { 'content-type': form.type }) };
+  const body = file && Buffer.concat([multipartForm.head, file, multipartForm.tail]);
+  const headers = { authorization: `Bearer ${token}`, ...(body && { 'content-type': multipartForm.type }) };
   return sendAndRead(url, 'POST', `/api/v0/${command}`, headers, body);
 }

@@ -69,7 +69,7 @@ export async function kuboNode(o: { syncs?: boolean } = {}): Promise<MeasuredNod
  * A form with one file (RFC 7578), as Kubo's RPC takes it: what precedes the bytes, and what
  * follows them.
  */
-export const form = {
+export const multipartForm = {
   type: 'multipart/form-data; boundary=xyz',
   head: Buffer.from('--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'),
   tail: Buffer.from('\r\n--xyz--\r\n'),

@@ -5,7 +5,7 @@ import { connect } from '../client/index.ts';
 import { launch } from '../testkit/browsers/browsers.ts';
 import { launchChromiumOnDisk } from '../testkit/browsers/chromium.ts';
 import type { RunningBrowser } from '../testkit/browsers/running-browser.ts';
-import { pathOf } from '../testkit/programs/programs.ts';
+import { programPath } from '../testkit/programs/programs.ts';
 import { fillFile, withCli } from './cli-fixture.ts';
 import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
 import { proportionalMiB } from './process-stats.ts';
@@ -37,7 +37,7 @@ export const bench: Bench = {
         ['Chromium', 'chromium', launchChromiumOnDisk],
         ['Firefox', 'firefox-esr', launch.Firefox],
       ] as const) {
-        if (pathOf(program) === undefined) continue;
+        if (programPath(program) === undefined) continue;
         const browser = await start();
         try {
           yield* receiving(name, browser, fixture);
@@ -129,7 +129,7 @@ async function* receiving(name: string, browser: RunningBrowser, o: Fixture): As
     );
   const samples = await interleave({ page, bare }, rounds, { warmUp: false });
   yield speed(`${name}: receive ${receivedMiB} MiB`, samples, { atLeast: 0.5 });
-  yield memory(name, 'receiving', samples);
+  yield memoryFigure(name, 'receiving', samples);
 }
 
 async function* sending(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
@@ -165,7 +165,7 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
     );
   const samples = await interleave({ page, bare }, rounds, { warmUp: false });
   yield speed(`${name}: send ${sentMiB} MiB`, samples, { atLeast: 0.6 });
-  yield memory(name, 'sending', samples);
+  yield memoryFigure(name, 'sending', samples);
 }
 
 type Samples = Record<'page' | 'bare', { speed: Sample; grown: Sample }>;
@@ -175,7 +175,7 @@ function speed(name: string, { page, bare }: Samples, ratio: { atLeast: number }
 }
 
 /** By how many MiB a browser grew at a task. */
-function memory(name: string, task: string, { page, bare }: Samples): Figure {
+function memoryFigure(name: string, task: string, { page, bare }: Samples): Figure {
   return {
     figure: `${name}: memory for ${task}, the most of ${rounds}`,
     unit: 'MiB',

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasVersitygw, startVersitygw, type Versitygw } from '../testkit/object-stores/versitygw.ts';
-import { pathOf } from '../testkit/programs/programs.ts';
+import { programPath } from '../testkit/programs/programs.ts';
 import { fillFile, sealpin, timed, watched, withCommand } from './cli-fixture.ts';
 import { figureOf, interleave, MiB, peer, type Bench, type Figure } from './figure.ts';
 import { atVersitygw } from './stores.bench.ts';
@@ -39,7 +39,7 @@ async function* compared(dir: string, store: Versitygw): AsyncGenerator<Figure> 
   try {
     const { apiKey } = await service.account();
     const ways: Record<string, Way> = {
-      sealpin: ours({ file, out, dir, url: service.url, apiKey }),
+      sealpin: sealpinWay({ file, out, dir, url: service.url, apiKey }),
       ...rclone({ file, out, dir, store }),
       ...restic({ file, out, store }),
     };
@@ -62,7 +62,7 @@ async function* compared(dir: string, store: Versitygw): AsyncGenerator<Figure> 
   }
 }
 
-function ours(o: { file: string; out: string; dir: string; url: string; apiKey: string }): Way {
+function sealpinWay(o: { file: string; out: string; dir: string; url: string; apiKey: string }): Way {
   const data = `--data-dir=${join(o.dir, 'data')}`;
   sealpin('keygen', '--quiet', data);
   const common = [`--service=${o.url}`, '--quiet', data];
@@ -77,7 +77,7 @@ function ours(o: { file: string; out: string; dir: string; url: string; apiKey: 
 }
 
 function rclone({ file, out, dir, store }: { file: string; out: string; dir: string; store: Versitygw }) {
-  const program = pathOf('rclone');
+  const program = programPath('rclone');
   if (program === undefined) return {};
   const { url, region, bucket, keyId, secret } = store;
   const run = (...args: string[]): Buffer =>
@@ -93,7 +93,7 @@ function rclone({ file, out, dir, store }: { file: string; out: string; dir: str
 }
 
 function restic({ file, out, store }: { file: string; out: string; store: Versitygw }) {
-  const program = pathOf('restic');
+  const program = programPath('restic');
   if (program === undefined) return {};
   const { url, region, bucket, keyId, secret } = store;
   const env = {

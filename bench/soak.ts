@@ -111,7 +111,7 @@ async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
   const bytes = seededBytes(seed, size);
   const mode = Math.random() < 0.5 ? 'plain' : 'encrypted';
   const json = Math.random() < 0.3 && size < 2 ** 22;
-  const response = await call(o, `/v1/storage/${mode}`, 201, {
+  const response = await callService(o, `/v1/storage/${mode}`, 201, {
     method: 'POST',
     headers: json
       ? { 'content-type': 'application/json' }
@@ -125,7 +125,7 @@ async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
 }
 
 async function readWhole(o: { url: string; apiKey: string }, file: HeldFile): Promise<void> {
-  const response = await call(o, `/v1/storage/${file.fileId}`, [200, 404], {
+  const response = await callService(o, `/v1/storage/${file.fileId}`, [200, 404], {
     headers: { accept: 'application/octet-stream' },
   });
   const bytes = Buffer.from(await response.arrayBuffer());
@@ -139,7 +139,7 @@ async function readPart(o: { url: string; apiKey: string }, file: HeldFile): Pro
   if (file.size === 0) return;
   const start = Math.floor(Math.random() * file.size);
   const last = Math.min(file.size - 1, start + Math.floor(Math.random() * 2 ** 20));
-  const response = await call(o, `/v1/storage/${file.fileId}`, [206, 404], {
+  const response = await callService(o, `/v1/storage/${file.fileId}`, [206, 404], {
     headers: { accept: 'application/octet-stream', range: `bytes=${start}-${last}` },
   });
   const bytes = Buffer.from(await response.arrayBuffer());
@@ -150,7 +150,7 @@ async function readPart(o: { url: string; apiKey: string }, file: HeldFile): Pro
 }
 
 async function listAll(o: { url: string; apiKey: string }): Promise<void> {
-  const response = await call(o, '/v1/storage?limit=100', 200);
+  const response = await callService(o, '/v1/storage?limit=100', 200);
   await response.json();
   counts.listed += 1;
 }
@@ -158,7 +158,7 @@ async function listAll(o: { url: string; apiKey: string }): Promise<void> {
 async function removeOne(o: { url: string; apiKey: string }): Promise<void> {
   const [file] = heldFiles.splice(Math.floor(Math.random() * heldFiles.length), 1);
   if (file === undefined) return;
-  const response = await call(o, `/v1/storage/${file.fileId}`, 200, { method: 'DELETE' });
+  const response = await callService(o, `/v1/storage/${file.fileId}`, 200, { method: 'DELETE' });
   await response.json();
   counts.deleted += 1;
 }
@@ -168,7 +168,7 @@ function checkDeleted(file: HeldFile): void {
   if (heldFiles.includes(file)) throw new Error(`${file.fileId} was not found`);
 }
 
-async function call(
+async function callService(
   o: { url: string; apiKey: string },
   path: string,
   expected: number | number[],

@@ -10,9 +10,9 @@ import { hasVersitygw } from '../testkit/object-stores/versitygw.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { sendAndRead, sendFor } from './worker-fixture.ts';
 
-const body = randomBytes(90 * MiB);
+const uploadBody = randomBytes(90 * MiB);
 const fileAsJson = Buffer.from(
-  JSON.stringify({ filename: 'name', data: body.subarray(0, 64 * MiB).toString('base64') }),
+  JSON.stringify({ filename: 'name', data: uploadBody.subarray(0, 64 * MiB).toString('base64') }),
 );
 /** Of each request of an upload in several. */
 const requestBytes = 64 * MiB;
@@ -73,16 +73,19 @@ const modeOf = (index: number): string => (index % 2 === 0 ? 'encrypted' : 'plai
 async function inOne({ url }: Service, headers: Record<string, string>, index: number): Promise<void> {
   const about = { ...headers, 'Content-Disposition': 'attachment; filename=x' };
   const [mode, type, bytes] =
-    index % 4 === 3 ? ['encrypted', 'application/json', fileAsJson] : [modeOf(index), 'image/png', body];
+    index % 4 === 3 ? ['encrypted', 'application/json', fileAsJson] : [modeOf(index), 'image/png', uploadBody];
   await sendAndRead(url, 'POST', `/v1/storage/${mode}`, { ...about, 'Content-Type': type }, bytes);
 }
 
 async function inSeveral({ url }: Service, headers: Record<string, string>, index: number): Promise<void> {
   const tus = { ...headers, 'Tus-Resumable': '1.0.0' };
-  const about = { 'Upload-Length': String(body.length), 'Upload-Metadata': 'filename eA==,filetype aW1hZ2UvcG5n' };
+  const about = {
+    'Upload-Length': String(uploadBody.length),
+    'Upload-Metadata': 'filename eA==,filetype aW1hZ2UvcG5n',
+  };
   const { location = '' } = (await sendFor(url, 'POST', `/v1/uploads/${modeOf(index)}`, { ...tus, ...about })).headers;
-  for (let offset = 0; offset < body.length; offset += requestBytes) {
+  for (let offset = 0; offset < uploadBody.length; offset += requestBytes) {
     const chunk = { 'Upload-Offset': String(offset), 'Content-Type': 'application/offset+octet-stream' };
-    await sendAndRead(url, 'PATCH', location, { ...tus, ...chunk }, body.subarray(offset, offset + requestBytes));
+    await sendAndRead(url, 'PATCH', location, { ...tus, ...chunk }, uploadBody.subarray(offset, offset + requestBytes));
   }
 }

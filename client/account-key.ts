@@ -14,7 +14,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { ServiceHttp } from './service-http.ts';
-import { bytesOf } from './web-bytes.ts';
+import { bytesOfBase64 } from './web-bytes.ts';
 
 /** Fetches what the service knows of the account. */
 export function accountOf(http: ServiceHttp, signal: AbortSignal | undefined): Promise<AccountDetails> {
@@ -39,7 +39,7 @@ export async function privateKeyOf({ account, key }: AccountDetails, apiKey: str
       'insufficient_scope',
       'this API key lacks the scope read, so the private key is not sealed to it',
     );
-  return unsealPrivateKey(parsed, { id: key.id, sealed: bytesOf(key.sealed), spki: spkiOf(account.publicKey) });
+  return unsealPrivateKey(parsed, { id: key.id, sealed: bytesOfBase64(key.sealed), spki: spkiOf(account.publicKey) });
 }
 /**
  * Returns the identities that open files encrypted to the account, while a rotation runs also that
@@ -56,7 +56,7 @@ export async function accountIdentities(
   const { account, rotation } = details;
   if (rotation === undefined) return [identityFromPkcs8(pkcs8)];
   const pair = { pkcs8, spki: spkiOf(account.publicKey) };
-  return [pkcs8, await openPreviousKey(bytesOf(rotation.previous), pair)].map((each) => identityFromPkcs8(each));
+  return [pkcs8, await openPreviousKey(bytesOfBase64(rotation.previous), pair)].map((each) => identityFromPkcs8(each));
 }
 
 function spkiOf(publicKey: string): Uint8Array {

@@ -222,7 +222,7 @@ export function connect(o: {
     events: (options = {}) => events(http, options),
     upload: (source, options = {}) => uploadInParts(http, source, options),
     send: (files, options = {}) => sendFiles(http, files, options),
-    share: (files, options = {}) => share(http, o.apiKey, files, options),
+    share: (files, options = {}) => shareStored(http, o.apiKey, files, options),
     rotateAccount: (options = {}) => rotateAccount(http, options),
     inbox: inboxes(http, o.apiKey),
     invitation: invitations(http),
@@ -284,7 +284,7 @@ function lengthOf(response: Response): number | undefined {
   return /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined;
 }
 
-async function share(
+async function shareStored(
   http: ServiceHttp,
   apiKey: string | undefined,
   shareables: Shareable | readonly Shareable[],

@@ -22,7 +22,7 @@ import { accountIdentities, accountOf } from './account-key.ts';
 import { untilAnswered, type RetryOptions } from './attempts.ts';
 import { cidOf } from './blobs.ts';
 import { identitiesOf } from './credentials.ts';
-import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
+import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import { put } from './put.ts';
 import { receivedFrom, type Received } from './receiving.ts';
 import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
@@ -107,9 +107,9 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
       const path = `v1/storage/${encodeURIComponent(id)}`;
       const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
       const sealed = await readDelivery(http, about, signal);
-      return receivedFrom(await openSealed(sealed, identities, placeOf(http, about)), http.url);
+      return receivedFrom(await openSealed(sealed, identities, deliveryPlace(http, about)), http.url);
     },
-    close: (keyId, { signal } = {}) => revokeKey(http, keyId, signal),
+    close: (keyId, { signal } = {}) => revokeKeyById(http, keyId, signal),
   };
 }
 
@@ -127,7 +127,7 @@ export function openSealed(
 }
 
 /** Place of a delivery: the inbox is the API key that stored it. */
-export function placeOf(
+export function deliveryPlace(
   { url }: Pick<ServiceHttp, 'url'>,
   { createdBy }: Pick<StoredFile, 'createdBy'>,
 ): ParcelPlace | undefined {

@@ -11,7 +11,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { parseLink, printLink, type Link } from '../shared/link/index.ts';
 import { dayMs } from '../shared/time.ts';
 import { accountOf } from './account-key.ts';
-import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
+import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import {
@@ -76,7 +76,7 @@ export function invitations(http: ServiceHttp): Invitations {
       const { keys } = await http.json(ApiKeyList, { path: 'v1/keys', signal });
       return keys.filter(({ scopes }) => scopes.includes('send'));
     },
-    revoke: (keyId, { signal } = {}) => revokeKey(http, keyId, signal),
+    revoke: (keyId, { signal } = {}) => revokeKeyById(http, keyId, signal),
   };
 }
 

@@ -39,7 +39,7 @@ export async function createLimitedKey(
 }
 
 /** Revokes a key by its ID. */
-export function revokeKey(http: ServiceHttp, keyId: string, signal: AbortSignal | undefined): Promise<Revoked> {
+export function revokeKeyById(http: ServiceHttp, keyId: string, signal: AbortSignal | undefined): Promise<Revoked> {
   return http.json(Revoked, { method: 'DELETE', path: `v1/keys/${encodeURIComponent(keyId)}`, signal });
 }
 

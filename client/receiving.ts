@@ -17,7 +17,7 @@ import { secondsUntilAgain } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
 import { serviceHttp, type ServiceHttp } from './service-http.ts';
-import { abortable, bytesOf, contentOf, type Content } from './web-bytes.ts';
+import { abortable, bytesOfBase64, contentOf, type Content } from './web-bytes.ts';
 
 /**
  * A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size.
@@ -134,7 +134,7 @@ export async function recordOf(
     try {
       const path = `v1/shares/${id}/open`;
       const { record, opensLeft } = await http.json(OpenedShare, { method: 'POST', path, headers, signal });
-      return { record: bytesOf(record), opensLeft };
+      return { record: bytesOfBase64(record), opensLeft };
     } catch (error) {
       const seconds = secondsUntilAgain(error);
       if (left === 0 || seconds === undefined) throw error;

@@ -102,7 +102,7 @@ export function serviceHttp({
     return response;
   }
 
-  const body: ServiceHttp['body'] = (response, length, signal) => bodyOf(response, { host, length, signal });
+  const body: ServiceHttp['body'] = (response, length, signal) => measuredBody(response, { host, length, signal });
 
   async function text(response: Response, signal: AbortSignal | undefined): Promise<string> {
     const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
@@ -124,7 +124,7 @@ export function serviceHttp({
     body,
     async json(shape, request) {
       const answer = await text(await call(request), request.signal);
-      return parseResponse(shape, parseJson(answer) ?? null);
+      return parseResponse(shape, jsonOrUndefined(answer) ?? null);
     },
   };
 }
@@ -157,7 +157,7 @@ function initOf(request: ServiceRequest, apiKey: string | undefined): RequestIni
   };
 }
 
-function bodyOf(
+function measuredBody(
   { body }: Response,
   { host, length, signal }: { host: string; length: number | undefined; signal: AbortSignal | undefined },
 ): ReadableStream<Uint8Array> {
@@ -209,7 +209,7 @@ function requestFailure(
   return new SealpinError('service_unreachable', what, { cause, ...o });
 }
 
-function parseJson(text: string): unknown {
+function jsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

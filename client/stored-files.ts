@@ -40,7 +40,7 @@ export async function storedFile(
   if ('cid' in file) {
     const { files } = await http.json(FileList, { path: 'v1/storage', query: { cid: file.cid, limit: 100 }, signal });
     const found = await byBlob(http, file.cid, file.with, signal);
-    return { file: { ...found, ...named(file, undefined) }, fileIds: files.map(({ fileId }) => fileId) };
+    return { file: { ...found, ...receiverWords(file, undefined) }, fileIds: files.map(({ fileId }) => fileId) };
   }
   const path = `v1/storage/${encodeURIComponent(file.fileId)}`;
   const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
@@ -48,10 +48,10 @@ export async function storedFile(
     if (file.with === undefined)
       throw new SealpinError('wrong_kind', 'the service stores it as it is: its password or key is needed to share it');
     const found = await byBlob(http, about.cid, file.with, signal);
-    return { file: { ...found, ...named(file, about) }, fileIds: [about.fileId] };
+    return { file: { ...found, ...receiverWords(file, about) }, fileIds: [about.fileId] };
   }
   const { fileKey, info } = await openSealedFile(http, apiKey, about.fileId, signal);
-  const words = named(file, info);
+  const words = receiverWords(file, info);
   return { file: { cid: about.cid, fileKey, size: info.size, ...words }, fileIds: [about.fileId] };
 }
 
@@ -116,7 +116,7 @@ async function byBlob(
  * Returns the name and type that the receiver gets: those of the caller, else those that were
  * stored.
  */
-function named(
+function receiverWords(
   given: { readonly name?: string | undefined; readonly type?: string | undefined },
   stored: { readonly filename?: string | null | undefined; readonly contentType: string } | undefined,
 ): Pick<ParcelFile, 'name' | 'type'> {

@@ -110,6 +110,6 @@ export function abortable(
 }
 
 /** The bytes of valid base64. */
-export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+export function bytesOfBase64(base64: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }

@@ -157,9 +157,9 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
   if (url === undefined) return [note('deployed service: not tried; name its address with --url')];
   const open = faultsAt([new URL(url)], 'the operator’s token');
   if (open.length > 0) return open;
-  const health = await ask(`${url}/v1/health`);
+  const health = await askDeployment(`${url}/v1/health`);
   if ('finding' in health) return [health.finding];
-  const { version, status } = (await jsonOf(health.response)) as { version?: string; status?: string };
+  const { version, status } = (await responseObject(health.response)) as { version?: string; status?: string };
   if (version === undefined || status === undefined)
     return [wrong(`${url} responds, and is not Sealpin`, 'check --url, and the domain in the configuration')];
   return [
@@ -183,7 +183,7 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
 
 /** The operator's routes, which a Worker of before does not have where they are now. */
 async function checkOperatorRoutes(subject: Subject, url: string): Promise<Finding[]> {
-  const described = await ask(`${url}/v1/operator/openapi.json`);
+  const described = await askDeployment(`${url}/v1/operator/openapi.json`);
   if ('finding' in described) return [described.finding];
   await described.response.body?.cancel();
   if (described.response.status === 404)
@@ -200,7 +200,7 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
   const token = secretOf('ADMIN_TOKEN');
   if (token === undefined)
     return [note('operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file')];
-  const listed = await ask(`${url}/v1/operator/accounts?limit=1`, { Authorization: `Bearer ${token}` });
+  const listed = await askDeployment(`${url}/v1/operator/accounts?limit=1`, { Authorization: `Bearer ${token}` });
   if ('finding' in listed) return [listed.finding];
   const { status } = listed.response;
   if (status === 200)
@@ -219,15 +219,15 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
 
 /** Findings from what the service tells its operator. */
 async function told(url: string, token: string, findings: (of: object) => Finding[]): Promise<Finding[]> {
-  const asked = await ask(url, { Authorization: `Bearer ${token}` });
-  return 'finding' in asked ? [asked.finding] : findings(await jsonOf(asked.response));
+  const asked = await askDeployment(url, { Authorization: `Bearer ${token}` });
+  return 'finding' in asked ? [asked.finding] : findings(await responseObject(asked.response));
 }
 
 /** The token for metrics, where it is at hand: a service may have none. */
 async function checkMetrics({ secretOf }: Subject, url: string): Promise<Finding[]> {
   const token = secretOf('METRICS_TOKEN');
   if (token === undefined) return [];
-  const asked = await ask(`${url}/v1/operator/metrics`, { Authorization: `Bearer ${token}` });
+  const asked = await askDeployment(`${url}/v1/operator/metrics`, { Authorization: `Bearer ${token}` });
   if ('finding' in asked) return [asked.finding];
   const { status } = asked.response;
   await asked.response.body?.cancel();
@@ -250,9 +250,9 @@ function faultsAt(urls: readonly URL[], secret: string): Finding[] {
 async function checkServiceId({ configuration, secretOf }: Subject, url: string): Promise<Finding[]> {
   const token = secretOf('ADMIN_TOKEN');
   if (token === undefined) return [];
-  const health = await ask(`${url}/v1/health`, { Authorization: `Bearer ${token}` });
+  const health = await askDeployment(`${url}/v1/health`, { Authorization: `Bearer ${token}` });
   if ('finding' in health) return [];
-  const { serviceId: used } = (await jsonOf(health.response)) as { serviceId?: string };
+  const { serviceId: used } = (await responseObject(health.response)) as { serviceId?: string };
   if (used === undefined) return [];
   const line = `SERVICE_ID = "${used}"`;
   const configured = configuration.vars['SERVICE_ID'] ?? '';
@@ -283,7 +283,7 @@ async function checkCors({ configuration }: Subject, url: string): Promise<Findi
     allowed: all || origin !== foreignOrigin,
   }));
   for (const { origin, allowed } of cases) {
-    const preflight = await ask(
+    const preflight = await askDeployment(
       `${url}/v1/account`,
       { Origin: origin, 'Access-Control-Request-Method': 'GET', 'Access-Control-Request-Headers': 'authorization' },
       'OPTIONS',
@@ -300,9 +300,13 @@ async function checkCors({ configuration }: Subject, url: string): Promise<Findi
   return fine(`CORS: ${who} may call`);
 }
 
-type Asked = { response: Response } | { finding: Finding };
+type ResponseOrFinding = { response: Response } | { finding: Finding };
 
-async function ask(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Asked> {
+async function askDeployment(
+  url: string,
+  headers: Record<string, string> = {},
+  method = 'GET',
+): Promise<ResponseOrFinding> {
   try {
     return {
       response: await fetch(url, { method, headers, redirect: 'manual', signal: AbortSignal.timeout(responseMs) }),
@@ -318,7 +322,7 @@ async function ask(url: string, headers: Record<string, string> = {}, method = '
   }
 }
 
-async function jsonOf(response: Response): Promise<object> {
+async function responseObject(response: Response): Promise<object> {
   try {
     return await response.json<object>();
   } catch {

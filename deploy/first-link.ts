@@ -3,7 +3,7 @@ import { connect, receive } from '../client/index.ts';
 import { isSealpinError } from '../shared/errors.ts';
 import { failure, fine, wrong, type Finding } from './finding.ts';
 
-const text = 'This link was made by npm run setup, to see whether the service works.';
+const setupText = 'This link was made by npm run setup, to see whether the service works.';
 
 /**
  * Sends a small file with the first API key, receives it by its link, and takes both back.
@@ -13,14 +13,15 @@ export async function firstLink(url: string, apiKey: string): Promise<Finding> {
   try {
     const service = connect({ service: url, apiKey });
     const { link, share, files } = await service.send(
-      { name: 'setup.txt', source: new TextEncoder().encode(text) },
+      { name: 'setup.txt', source: new TextEncoder().encode(setupText) },
       { expiresAt: new Date(Date.now() + 3_600_000), opens: 1 },
     );
     try {
       const received = await receive(link);
       const [file] = received.files;
       const content = file === undefined ? '' : await (await file.open()).text();
-      if (content !== text) return wrong(`the link of ${url} returned another file than was sent`, 'npm run doctor');
+      if (content !== setupText)
+        return wrong(`the link of ${url} returned another file than was sent`, 'npm run doctor');
     } finally {
       await service.unshare(share.id);
       for (const { fileId } of files) await service.delete(fileId);

@@ -5,7 +5,7 @@ import { parseResponse, Problem, restoreHeader } from '../shared/api.ts';
 import { isCode, SealpinError } from '../shared/errors.ts';
 
 /** Timeout of a response: a page of a backup asks the pinning service for each of its files. */
-const responseMs = 120_000;
+const operatorResponseMs = 120_000;
 
 /** Client of the operator's routes. */
 export type OperatorApi = ReturnType<typeof operatorApi>;
@@ -27,7 +27,10 @@ export function operatorApi(url: string, token: string, { restoreToken, signal }
     ...(restoreToken !== undefined && { [restoreHeader]: restoreToken }),
   };
   async function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
-    const ending = AbortSignal.any([AbortSignal.timeout(responseMs), ...(signal === undefined ? [] : [signal])]);
+    const ending = AbortSignal.any([
+      AbortSignal.timeout(operatorResponseMs),
+      ...(signal === undefined ? [] : [signal]),
+    ]);
     const request = { ...init, headers, redirect: 'manual', signal: ending } as const;
     const response = await fetch(`${url}${path}`, request).catch((cause: unknown) => {
       signal?.throwIfAborted();

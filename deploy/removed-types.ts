@@ -7,7 +7,7 @@ import { failure, fine, note, wrong, type Finding } from './finding.ts';
 import { operatorApi } from './operator-api.ts';
 
 /** Limits on the pages of pins that are searched, and on the CIDs that are named. */
-const most = { pages: 100, cids: 20 };
+const searchLimits = { pages: 100, cids: 20 };
 
 const idsOf = (json: string | undefined): string[] =>
   listedIn(() => {
@@ -29,7 +29,7 @@ export async function checkRemovedTypes({
   const cids = new Map(ids.map((id): [string, string[]] => [id, []]));
   let cursor: string | undefined;
   try {
-    for (let page = 0; page === 0 || (cursor !== undefined && page < most.pages); page += 1) {
+    for (let page = 0; page === 0 || (cursor !== undefined && page < searchLimits.pages); page += 1) {
       const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
       const found = await operatorApi(url, token).get(`/v1/operator/pins?${query.toString()}`, PinPage);
       for (const { service, cid } of found.pins) cids.get(service)?.push(cid);
@@ -41,7 +41,7 @@ export async function checkRemovedTypes({
   const atLeast = cursor === undefined ? '' : 'at least ';
   return [...cids].map(([id, all]): Finding => {
     if (all.length === 0 && cursor === undefined) return fine(`${id} holds no file of this service`);
-    const named = all.slice(0, most.cids).join(', ') + (all.length > most.cids ? ', …' : '');
+    const named = all.slice(0, searchLimits.cids).join(', ') + (all.length > searchLimits.cids ? ', …' : '');
     return wrong(
       `${id} holds ${atLeast}${all.length} pins: ${named}`,
       'docs/operating.md, "A hosted service", says how they get to another service',

@@ -74,7 +74,7 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
     if (next !== undefined && page.pair !== pair) {
       // The key pair was replaced: what was sealed before does not go with what comes now.
       await rm(partial);
-      ({ pages, next, pair } = nothing);
+      ({ pages, next, pair } = noProgress);
       continue;
     }
     await appendFile(partial, `${JSON.stringify(page)}\n`, { mode: 0o600 });
@@ -89,19 +89,19 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
  * Pages that are there. `next`: where to go on; undefined: at the beginning, null: at the end.
  * `pair`: the account's key pair under which they are sealed.
  */
-type Progress = { pages: number; next: string | null | undefined; pair: string | undefined };
+type BackupProgress = { pages: number; next: string | null | undefined; pair: string | undefined };
 
-const nothing: Progress = { pages: 0, next: undefined, pair: undefined };
+const noProgress: BackupProgress = { pages: 0, next: undefined, pair: undefined };
 
 /** The pages that are there, without a line that was cut off. */
-async function progressOf(path: string): Promise<Progress> {
-  if (!existsSync(path)) return nothing;
+async function progressOf(path: string): Promise<BackupProgress> {
+  if (!existsSync(path)) return noProgress;
   const text = await readFile(path, 'utf8');
   const whole = text.slice(0, text.lastIndexOf('\n') + 1);
   await truncate(path, Buffer.byteLength(whole));
   const lines = whole.split('\n').slice(0, -1);
   const last = lines.at(-1);
-  if (last === undefined) return nothing;
+  if (last === undefined) return noProgress;
   const { next, pair } = v.parse(BackupPage, JSON.parse(last));
   return { pages: lines.length, next, pair };
 }

@@ -7,7 +7,7 @@ import type { ConfigurationChanges } from './edit-configuration.ts';
 import { addressIn, backendKinds, oneOf, type BackendKind, type DeployOptions } from './options.ts';
 
 /** An entry of `BACKENDS`. */
-type Entry = { id?: string; type?: string; [option: string]: unknown };
+type ListedBackend = { id?: string; type?: string; [option: string]: unknown };
 
 /** The secret of the Kubo that setup configures, and those of the S3 API. */
 const kuboSecret = 'KUBO_TOKEN';
@@ -28,11 +28,11 @@ export async function changesFor(
   context: DoctorContext,
 ): Promise<ConfigurationChanges> {
   const { domain } = options;
-  const entries = entriesOf(before.vars);
+  const entries = listedBackends(before.vars);
   const isNew = entries === undefined || JSON.stringify(entries).includes('kubo.example.com');
   const canAsk = isNew && context.interactive;
   const name = options.name ?? (canAsk ? await askOr('Name of the Worker', before.name, context) : undefined);
-  const kind = kindOf(options) ?? (isNew ? await askKind(context) : undefined);
+  const kind = impliedBackendKind(options) ?? (isNew ? await askKind(context) : undefined);
   const backends =
     kind === undefined ? {} : await backendsWith(kind, { options, before, context, name: name ?? before.name, isNew });
   const publicGateway = options.publicGateway ?? (canAsk ? await askGateway(before, context) : undefined);
@@ -40,7 +40,7 @@ export async function changesFor(
 }
 
 /** The type of backend that the flags name or imply. @throws usage where they contradict */
-function kindOf({ backend, kuboUrl, s3Url, region, bucket }: DeployOptions): BackendKind | undefined {
+function impliedBackendKind({ backend, kuboUrl, s3Url, region, bucket }: DeployOptions): BackendKind | undefined {
   const implied = [
     ...(kuboUrl === undefined ? [] : (['kubo'] as const)),
     ...(s3Url === undefined && region === undefined ? [] : (['s3'] as const)),
@@ -79,7 +79,7 @@ async function backendsWith(
   o: { options: DeployOptions; before: Configuration; context: DoctorContext; name: string; isNew: boolean },
 ): Promise<ConfigurationChanges> {
   const { options, before, context, isNew } = o;
-  const listed = (isNew ? undefined : entriesOf(before.vars)) ?? [];
+  const listed = (isNew ? undefined : listedBackends(before.vars)) ?? [];
   const others = listed.filter(({ type }) => type !== kind);
   const [same, ...more] = listed.filter(({ type }) => type === kind);
   if (more.length > 0)
@@ -105,7 +105,7 @@ async function backendsWith(
 }
 
 /** Nothing changes about a bucket that is in use: its files are there. @throws misconfigured */
-function sameBucket(entry: Entry, { bucket, s3Url, region }: DeployOptions): ConfigurationChanges {
+function sameBucket(entry: ListedBackend, { bucket, s3Url, region }: DeployOptions): ConfigurationChanges {
   const asked = { bucket, url: s3Url, region };
   const differs = (['bucket', 'url', 'region'] as const).find(
     (option) => entry[option] !== undefined && asked[option] !== undefined && entry[option] !== asked[option],
@@ -116,9 +116,9 @@ function sameBucket(entry: Entry, { bucket, s3Url, region }: DeployOptions): Con
   });
 }
 
-function entriesOf(vars: Record<string, string>): Entry[] | undefined {
+function listedBackends(vars: Record<string, string>): ListedBackend[] | undefined {
   try {
-    return JSON.parse(vars[listSetting(vars)] ?? '') as Entry[];
+    return JSON.parse(vars[listSetting(vars)] ?? '') as ListedBackend[];
   } catch {
     return undefined;
   }

@@ -53,7 +53,7 @@ export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
  */
 export async function accountsOf(wrangler: Wrangler): Promise<CloudflareAccount[]> {
   const { stdout, stderr } = await wrangler(['whoami', '--json']);
-  const who = jsonOf(stdout) as { loggedIn: boolean; accounts?: CloudflareAccount[] } | undefined;
+  const who = printedJson(stdout) as { loggedIn: boolean; accounts?: CloudflareAccount[] } | undefined;
   if (who === undefined)
     throw new SealpinError('unauthorized', `wrangler whoami failed: ${reasonOf(stderr)}`, { hint });
   if (!who.loggedIn) throw new SealpinError('unauthorized', 'wrangler is not logged in', { hint });
@@ -68,7 +68,7 @@ const hint = 'run npx wrangler login, or set CLOUDFLARE_API_TOKEN to a valid tok
  */
 export async function secretNames(wrangler: Wrangler): Promise<string[] | undefined> {
   const { ok, stdout, stderr } = await wrangler(['secret', 'list', '--format', 'json']);
-  if (ok) return ((jsonOf(stdout) ?? []) as { name: string }[]).map(({ name }) => name);
+  if (ok) return ((printedJson(stdout) ?? []) as { name: string }[]).map(({ name }) => name);
   if (/Worker "[^"]*" not found/.test(stripVTControlCharacters(stderr))) return undefined;
   throw new SealpinError('service_unreachable', `wrangler secret list failed: ${reasonOf(stderr)}`);
 }
@@ -77,11 +77,11 @@ export async function secretNames(wrangler: Wrangler): Promise<string[] | undefi
 export async function kvNamespaces(wrangler: Wrangler): Promise<{ id: string; title: string }[]> {
   const { ok, stdout, stderr } = await wrangler(['kv', 'namespace', 'list']);
   if (!ok) throw new SealpinError('service_unreachable', `wrangler kv namespace list failed: ${reasonOf(stderr)}`);
-  return (jsonOf(stdout) ?? []) as { id: string; title: string }[];
+  return (printedJson(stdout) ?? []) as { id: string; title: string }[];
 }
 
 /** The JSON in what wrangler printed, after lines of its own. */
-function jsonOf(stdout: string): unknown {
+function printedJson(stdout: string): unknown {
   const start = stdout.search(/^[[{]/m);
   if (start < 0) return undefined;
   try {

@@ -40,7 +40,7 @@ Sie brauchen das Passwort oder den privaten Schlüssel dazu: Niemand sonst hat s
 
 const root = packageRoot();
 const [release = join(root, 'dist/release')] = process.argv.slice(2);
-const run = async (program: string, argv: readonly string[]): Promise<string> =>
+const outputOf = async (program: string, argv: readonly string[]): Promise<string> =>
   (await promisify(execFile)(program, argv, { cwd: root, maxBuffer: 1 << 26 })).stdout;
 
 await rm(release, { recursive: true, force: true });
@@ -72,7 +72,7 @@ console.log(sums.join('').trimEnd());
 
 /** The time of the commit, in seconds, so that it gives the same release each time. */
 async function timeOfCommit(): Promise<string> {
-  const said = await run('git', ['log', '-1', '--format=%ct']).catch((cause: unknown) => {
+  const said = await outputOf('git', ['log', '-1', '--format=%ct']).catch((cause: unknown) => {
     const what =
       'this is no checkout of git: clone it, or set SOURCE_DATE_EPOCH to the time of the release, in seconds';
     throw new Error(what, { cause });
@@ -83,7 +83,7 @@ async function timeOfCommit(): Promise<string> {
 /** The packages that are shipped, with the time of the commit instead of now. */
 async function billOfMaterials(): Promise<string> {
   const flags = ['--package-lock-only', '--sbom-format', 'spdx', '--omit', 'dev'];
-  const bill = JSON.parse(await run('npm', ['sbom', ...flags])) as {
+  const bill = JSON.parse(await outputOf('npm', ['sbom', ...flags])) as {
     documentNamespace: string;
     creationInfo: { created: string };
   };

@@ -6,7 +6,7 @@ import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { loadCode, type Code } from './host/isolate.ts';
-import { planOf, runPlan, summaryOf, type Run } from './runner.ts';
+import { planOf, runPlan, reachedSummary, type Run } from './runner.ts';
 import { shrink } from './shrink.ts';
 import type { Plan } from './world/plan.ts';
 
@@ -26,7 +26,7 @@ const [first, count] =
   values.seed === undefined ? [Number(values.from), Number(values.seeds)] : [Number(values.seed), 1];
 
 /** The last message of a process. */
-type Ended = { failed: number; reached: [string, number][]; cpuSeconds: number };
+type ProcessResult = { failed: number; reached: [string, number][]; cpuSeconds: number };
 
 if (values.step === undefined) await inProcesses();
 else process.send?.(await inThisProcess(await loadCode(), Number(values.step)));
@@ -45,22 +45,22 @@ async function inProcesses(): Promise<void> {
   const failed = ended.reduce((sum, each) => sum + each.failed, 0);
   const seconds = Math.round((performance.now() - begun) / 1_000);
   const cpu = (ended.reduce((sum, each) => sum + each.cpuSeconds, 0) / count).toFixed(1);
-  console.log(summaryOf(await loadCode(), reached).join('\n'));
+  console.log(reachedSummary(await loadCode(), reached).join('\n'));
   console.log(`${count} seeds of ${years} years in ${seconds} s, ${cpu} s of CPU each: ${failed} with a violation`);
   process.exitCode = failed === 0 ? 0 : 1;
 }
 
-async function inChild(i: number, processes: number): Promise<Ended> {
+async function inChild(i: number, processes: number): Promise<ProcessResult> {
   const seeds = Math.ceil((count - i) / processes);
   const args = ['--from', String(first + i), '--seeds', String(seeds), '--step', String(processes)];
   const child = fork(import.meta.filename, [...args, '--years', String(years)], { execArgv: process.execArgv });
   return await new Promise((resolve, reject) => {
-    child.once('message', (message) => resolve(message as Ended));
+    child.once('message', (message) => resolve(message as ProcessResult));
     child.once('exit', (code) => reject(new Error(`a process ended with ${code}`)));
   });
 }
 
-async function inThisProcess(code: Code, step: number): Promise<Ended> {
+async function inThisProcess(code: Code, step: number): Promise<ProcessResult> {
   const reached = new Map<string, number>();
   let failed = 0;
   for (let i = 0; i < count; i += 1) {

@@ -5,17 +5,17 @@ import type { Code } from './host/isolate.ts';
 import { Scheduler } from './host/scheduler.ts';
 import type { Reached } from './world/coverage.ts';
 import type { Plan } from './world/plan.ts';
-import type { Limits, Network, Outcome } from './world/simulate.ts';
+import type { HistoryLimits, Network, HistoryOutcome } from './world/simulate.ts';
 
 type World = {
   kinds: readonly string[];
   summary(reached: Reached, kinds: readonly string[]): string[];
   planOf(seed: string, years: number): Plan;
-  simulate(scheduler: Scheduler, network: Network, plan: Plan, limits: Limits): Promise<Outcome>;
+  simulate(scheduler: Scheduler, network: Network, plan: Plan, limits: HistoryLimits): Promise<HistoryOutcome>;
 };
 
 /** An outcome, with the lines that the product logged. */
-export type Run = Outcome & { log: string[] };
+export type Run = HistoryOutcome & { log: string[] };
 
 /** Tasks after which a history is stuck: far more than any needs. */
 const maxTasks = 3_000_000;
@@ -33,7 +33,7 @@ export function planOf(code: Code, seed: string, years: number): Plan {
 }
 
 /** Sums up what histories have reached. */
-export function summaryOf(code: Code, reached: Reached): string[] {
+export function reachedSummary(code: Code, reached: Reached): string[] {
   const { world } = worldOf(code, new Scheduler(''));
   return world.summary(reached, world.kinds);
 }

@@ -21,15 +21,15 @@ export async function shrink(code: Code, found: Failing, tell: (line: string) =>
     if (budget.runs >= maxRuns) return false;
     budget.runs += 1;
     const run = await runPlan(code, plan);
-    if (kindOf(run) !== kindOf(found.run)) return false;
+    if (violationKind(run) !== violationKind(found.run)) return false;
     best = { plan, run };
-    tell(`${sizeOf(plan)} steps still fail`);
+    tell(`${stepCount(plan)} steps still fail`);
     return true;
   };
   const atOnce = found.plan.bursts.map((burst) => ({ ...burst, atMs: 0 }));
   await fails({ ...found.plan, bursts: atOnce, endMs: 0 });
-  for (let before = Infinity; sizeOf(best.plan) < before && budget.runs < maxRuns;) {
-    before = sizeOf(best.plan);
+  for (let before = Infinity; stepCount(best.plan) < before && budget.runs < maxRuns;) {
+    before = stepCount(best.plan);
     await leaveOut(
       () => best.plan.bursts,
       (bursts) => fails({ ...best.plan, bursts }),
@@ -50,12 +50,12 @@ async function leaveOut<T>(items: () => T[], fails: (items: T[]) => Promise<bool
     for (let at = 0; at < items().length;) if (!(await fails(items().toSpliced(at, size)))) at += size;
 }
 
-function sizeOf({ bursts }: Plan): number {
+function stepCount({ bursts }: Plan): number {
   return bursts.reduce((sum, { steps }) => sum + steps.length, 0);
 }
 
 /** Kind of a violation: its words without names and numbers. */
-function kindOf({ violation }: Pick<Run, 'violation'>): string | undefined {
+function violationKind({ violation }: Pick<Run, 'violation'>): string | undefined {
   return violation
     ?.split('\n')[0]
     ?.replaceAll(/\b(b\d|[a-z]{2,3}[a-z2-7]{50,}|[0-9A-Za-z]{22}|[0-9a-f]{2,}(-[0-9a-f]+)*|\d+)\b/g, '…')

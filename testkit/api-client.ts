@@ -82,15 +82,15 @@ async function isDescribed(method: string, url: string, response: Response): Pro
 type Call<Given, Result> = (given: Given, init?: Init) => Promise<Result>;
 type Id = { id: string };
 type OfFile = { fileId: string };
-type Page = { limit?: number | undefined; cursor?: string | undefined };
-type Share = Omit<v.InferInput<typeof api.ShareRequest>, 'files'> & { files: readonly string[] };
+type PageParameters = { limit?: number | undefined; cursor?: string | undefined };
+type ShareParameters = Omit<v.InferInput<typeof api.ShareRequest>, 'files'> & { files: readonly string[] };
 type NewKey = Omit<v.InferInput<typeof api.NewApiKey>, 'scopes'> & { scopes: readonly api.Scope[] };
 
 /** The operations that respond with JSON or with bytes. */
 type Calls = {
   getHealth: Call<{ live?: boolean } | void, api.Health>;
   createAccount: Call<Partial<api.NewAccount>, api.NewAccountResponse>;
-  listAccounts: Call<(Page & { label?: string }) | void, api.AccountList>;
+  listAccounts: Call<(PageParameters & { label?: string }) | void, api.AccountList>;
   getAccountSummary: Call<Id, api.AccountSummary>;
   changeAccount: Call<Id & Partial<api.AccountChanges>, api.AccountSummary>;
   deleteAccount: Call<Id, api.AccountReceipt>;
@@ -102,9 +102,9 @@ type Calls = {
   listKeys: Call<void, api.ApiKeyList>;
   revokeKey: Call<Id & { cascade?: boolean; self?: boolean; destroy?: boolean }, api.Revoked>;
   listEvents: Call<{ limit?: number; after?: string | undefined } | void, api.EventList>;
-  listUsage: Call<Page | void, api.UsageList>;
-  listAccountUsage: Call<Id & Page, api.UsageList>;
-  listFiles: Call<(Page & Partial<Record<string, string | number>>) | void, api.FileList>;
+  listUsage: Call<PageParameters | void, api.UsageList>;
+  listAccountUsage: Call<Id & PageParameters, api.UsageList>;
+  listFiles: Call<(PageParameters & Partial<Record<string, string | number>>) | void, api.FileList>;
   getFile: Call<OfFile & { data: false }, StoredFile>;
   getFileContent: Call<OfFile, Buffer>;
   getByCid: Call<{ cid: string }, Buffer>;
@@ -116,8 +116,8 @@ type Calls = {
   getReceipt: Call<OfFile, api.Receipt>;
   verifyFile: Call<OfFile, v.InferOutput<typeof api.Verification>>;
   listUploads: Call<void, api.ResumableUploadList>;
-  createShare: Call<Share, api.Share>;
-  listShares: Call<Page | void, api.ShareList>;
+  createShare: Call<ShareParameters, api.Share>;
+  listShares: Call<PageParameters | void, api.ShareList>;
   getShare: Call<{ shareId: string }, api.ShareStatus>;
   changeShare: Call<{ shareId: string } & api.ShareChange, api.Share>;
   openShare: Call<{ shareId: string }, api.OpenedShare>;
@@ -125,7 +125,7 @@ type Calls = {
   denyCid: Call<{ cid: string; cursor?: string | undefined }, api.DenylistReceipt>;
   getDeniedCid: Call<{ cid: string }, api.DeniedCid>;
   allowCid: Call<{ cid: string; cursor?: string | undefined }, api.DenylistReceipt>;
-  listPins: Call<(Page & { state?: string | undefined; service?: string }) | void, api.PinPage>;
+  listPins: Call<(PageParameters & { state?: string | undefined; service?: string }) | void, api.PinPage>;
   repairPins: Call<void, api.Repair>;
   createMigration: Call<{ from: string; to: string }, api.Migration>;
   listMigrations: Call<void, api.MigrationList>;
@@ -136,7 +136,7 @@ type Calls = {
 
 type Given = Record<string, unknown>;
 
-function named(operationId: string): ApiRow {
+function operationRow(operationId: string): ApiRow {
   const route = routes.find((each) => each.operationId === operationId);
   if (route === undefined) throw new Error(`there is no operation ${operationId}`);
   return route;
@@ -147,7 +147,7 @@ function named(operationId: string): ApiRow {
  * left for its body.
  */
 function pathAndRest(operationId: string, given: Given): { path: string; rest: Given } {
-  const route = named(operationId);
+  const route = operationRow(operationId);
   const rest = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const taken = (name: string): string => {
     const value = rest[name];
@@ -227,7 +227,7 @@ export function client(url: string, apiKey?: string, headers: Record<string, str
     call(path, { method, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
   const ask = (operationId: string, given: Given = {}, init: Init = {}): Promise<Response> => {
     const { path, rest } = pathAndRest(operationId, given);
-    const { body = {}, ...row } = named(operationId);
+    const { body = {}, ...row } = operationRow(operationId);
     const method = row.method.toUpperCase();
     const onlyJson = Object.keys(body).join() === 'application/json' && init.body === undefined;
     if (!onlyJson && Object.keys(rest).length === 0) return call(path, { method, ...init });

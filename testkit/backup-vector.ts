@@ -16,7 +16,7 @@ const vector = JSON.parse(
   sealed: Record<string, { privateKey?: string; password?: string; plaintext: string }>;
   refused: { name: string; change: Record<string, string | null>; lost: string[] }[];
 };
-const decoded = (files: Readonly<Record<string, string>>): Files =>
+const decodedFiles = (files: Readonly<Record<string, string>>): Files =>
   Object.fromEntries(Object.entries(files).map(([name, text]) => [name, Buffer.from(text, 'base64')]));
 
 /**
@@ -24,13 +24,13 @@ const decoded = (files: Readonly<Record<string, string>>): Files =>
  * a container then, and what opens it. `refused`: files that are replaced (null: removed), and the
  * names of what no longer opens.
  */
-export const backupVector = { ...vector, folder: decoded(vector.folder), opens: decoded(vector.opens) };
+export const backupVector = { ...vector, folder: decodedFiles(vector.folder), opens: decodedFiles(vector.opens) };
 
 /** The folder with some of its files replaced or, with null, removed. */
 export function changedFolder(change: Readonly<Record<string, string | null>>): Files {
   const kept = Object.entries(backupVector.folder).filter(([path]) => change[path] !== null);
   const replaced = Object.entries(change).flatMap(([path, text]) => (text === null ? [] : [[path, text] as const]));
-  return { ...Object.fromEntries(kept), ...decoded(Object.fromEntries(replaced)) };
+  return { ...Object.fromEntries(kept), ...decodedFiles(Object.fromEntries(replaced)) };
 }
 
 /** Writes files below a folder. */

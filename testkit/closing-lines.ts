@@ -6,11 +6,11 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { Reporter, TestModule } from 'vitest/node';
 
-type Failure = Readonly<{ message: string; name?: string | undefined }>;
+type ReportedError = Readonly<{ message: string; name?: string | undefined }>;
 
 const maxLineLength = 300;
 
-function failedLine(what: string, errors: readonly Failure[] | undefined): string {
+function failedLine(what: string, errors: readonly ReportedError[] | undefined): string {
   const [error] = errors ?? [];
   const text = error === undefined ? '' : [error.name, error.message].filter(Boolean).join(': ');
   const reason = stripVTControlCharacters(text).trimStart().split('\n')[0] ?? '';

@@ -6,7 +6,7 @@ import { long as isLong } from './long-run.ts';
 const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
 /** Asks the suites for their long form, which none takes in workerd. */
-export const long = runtime === 'node' && isLong;
+export const longInNode = runtime === 'node' && isLong;
 
 /** Every provider that this runtime has. */
 export const providers: readonly CryptoProvider[] =
@@ -30,7 +30,8 @@ export function onEveryProvider(
     if (runtime === 'node' && provider === webProvider && !isSlowInWorkerd && !isLong) continue;
     describe(`${runtime}, ${provider.name} provider`, () => {
       // oxlint-disable-next-line no-console -- the run has to show the counts of vectors
-      suite({ test, note: (line) => console.log(`${runtime}, ${provider.name} provider: ${line}`), long }, provider);
+      const note = (line: string): void => console.log(`${runtime}, ${provider.name} provider: ${line}`);
+      suite({ test, note, long: longInNode }, provider);
     });
   }
 }

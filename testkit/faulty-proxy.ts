@@ -12,7 +12,7 @@ import { buffer } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { startLoopbackServer } from './loopback-server.ts';
 
-export type Fault =
+export type ProxyFault =
   /** The connection breaks when so many bytes of the body have passed. */
   | { readonly kind: 'break'; readonly afterBytes: number }
   // The connection breaks after so many bytes; `stall`: it stays open, and no more comes.
@@ -28,7 +28,7 @@ export type Fault =
   /** The response arrives as another one, which the service did not give. */
   | { readonly kind: 'rewrite'; readonly rewrite: (answer: WholeAnswer) => WholeAnswer | Promise<WholeAnswer> }
   /** The request waits; then something else may happen to it. */
-  | { readonly kind: 'late'; readonly until: Promise<unknown>; readonly next?: Fault }
+  | { readonly kind: 'late'; readonly until: Promise<unknown>; readonly next?: ProxyFault }
   /** Something between answers instead of the service. */
   | {
       readonly kind: 'answer';
@@ -48,7 +48,10 @@ export type Passed = { readonly method: string; readonly path: string; readonly 
 export type FaultyProxy = { readonly url: string; readonly passed: Passed[] };
 
 /** Decides what happens to a request, with those before it; undefined passes it on. */
-export type Choice = (request: Passed, before: readonly Passed[]) => Fault | undefined | Promise<Fault | undefined>;
+export type Choice = (
+  request: Passed,
+  before: readonly Passed[],
+) => ProxyFault | undefined | Promise<ProxyFault | undefined>;
 
 /** Starts a proxy in front of a service; it ends with the test. */
 export async function faultyProxy(target: () => string, fault: Choice): Promise<FaultyProxy> {
@@ -93,7 +96,7 @@ type Exchange = {
 };
 
 /** Passes a request on, and its response back, with a fault. */
-async function pass(exchange: Exchange, found: Fault | undefined): Promise<void> {
+async function pass(exchange: Exchange, found: ProxyFault | undefined): Promise<void> {
   const { request, response } = exchange;
   if (found?.kind === 'late') {
     await found.until;
@@ -149,7 +152,7 @@ const answerTo = async (onward: ClientRequest): Promise<IncomingMessage> =>
  * Passes a request on. A client that breaks off breaks off there, too.
  * @returns the response, with its body still to come
  */
-export async function sendOnce(exchange: Exchange, found?: Fault): Promise<IncomingMessage> {
+export async function sendOnce(exchange: Exchange, found?: ProxyFault): Promise<IncomingMessage> {
   const { request } = exchange;
   const onward = startRequest(exchange);
   request.once('close', () => void (request.complete || onward.destroy()));

@@ -17,24 +17,25 @@ const git = (...args: string[]): string[] =>
     .filter((path) => path !== '');
 
 const untracked = git('ls-files', '--others', '--exclude-standard');
-const changed = [...git('diff', '--name-only', process.argv[2] ?? 'HEAD', '--'), ...untracked];
+const changedFiles = [...git('diff', '--name-only', process.argv[2] ?? 'HEAD', '--'), ...untracked];
 const paths = [...git('ls-files', '*.ts'), ...untracked.filter((path) => path.endsWith('.ts'))];
 const sources = new Map(
   paths
     .filter((path) => existsSync(join(repository, path)))
     .map((path) => [path, readFileSync(join(repository, path), 'utf8')]),
 );
-const near = nearTests(changed, sources);
+const near = nearTests(changedFiles, sources);
 // The rules of the house hold for every file, documents too, and cost little.
 const rules = ['imports', 'language', 'links', 'map'].map((name) => `testkit/test/${name}.node.test.ts`);
-const chosen = changed.length === 0 ? [] : [...new Set([...near.slice(0, maxFiles), ...rules])];
+const chosenTests = changedFiles.length === 0 ? [] : [...new Set([...near.slice(0, maxFiles), ...rules])];
 const ran =
-  chosen.length === 0
+  chosenTests.length === 0
     ? 0
-    : spawnSync('npx', ['vitest', 'run', '--project=!guard', ...chosen], { cwd: repository, stdio: 'inherit' }).status;
+    : spawnSync('npx', ['vitest', 'run', '--project=!guard', ...chosenTests], { cwd: repository, stdio: 'inherit' })
+        .status;
 const left = Math.max(0, near.length - maxFiles);
 process.stdout.write(
-  changed.length === 0
+  changedFiles.length === 0
     ? 'nothing changed\n'
     : `${left} more test files import what changed: npx vitest run --changed\n`,
 );

@@ -18,7 +18,7 @@ const longestMs = 120_000;
 const builds = new Map<string, Promise<string>>();
 
 /** Linux's file system in memory, and the room that all of a run needs there, in bytes. */
-const memory = '/dev/shm';
+const memoryFolder = '/dev/shm';
 const runBytes = 2 ** 32;
 
 /**
@@ -28,8 +28,8 @@ const runBytes = 2 ** 32;
  */
 async function temporaryRoot(): Promise<string> {
   if (process.env['TMPDIR'] !== undefined) return tmpdir();
-  const disk = await statfs(memory).catch(() => undefined);
-  return disk !== undefined && disk.bavail * disk.bsize >= runBytes ? memory : tmpdir();
+  const disk = await statfs(memoryFolder).catch(() => undefined);
+  return disk !== undefined && disk.bavail * disk.bsize >= runBytes ? memoryFolder : tmpdir();
 }
 
 /** Vitest calls it before the first test file; gives what it calls after the last. */

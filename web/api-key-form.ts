@@ -27,13 +27,13 @@ export function askForKey(next: KeyRequest): void {
   const back = byId('sign-in-back', HTMLButtonElement);
   back.hidden = next.back === undefined;
   if (isFirst) {
-    onSubmit('sign-in', signIn);
+    onSubmit('sign-in', submitApiKey);
     back.addEventListener('click', () => request?.back?.());
   }
   show('signing');
 }
 
-async function signIn(): Promise<void> {
+async function submitApiKey(): Promise<void> {
   const field = byId('api-key', HTMLInputElement);
   const button = byId('sign-in-button', HTMLButtonElement);
   if (button.disabled || request === undefined) return;
@@ -44,17 +44,17 @@ async function signIn(): Promise<void> {
   try {
     const { scopes } = await request.signIn({ root: new URL('.', document.baseURI).href, apiKey: field.value });
     const missing = needed.filter((scope) => !scopes.includes(scope));
-    if (missing.length > 0) return refuse(field, words.scopesMissing(missing.join(', ')));
+    if (missing.length > 0) return refuseApiKey(field, words.scopesMissing(missing.join(', ')));
     field.value = '';
     go(scopes);
   } catch (failure) {
-    refuse(field, describeSendingFailure(failure, words));
+    refuseApiKey(field, describeSendingFailure(failure, words));
   } finally {
     button.disabled = false;
   }
 }
 
-function refuse(field: HTMLInputElement, text: string): void {
+function refuseApiKey(field: HTMLInputElement, text: string): void {
   setText(byId('sign-in-error', HTMLParagraphElement), text);
   announce(text);
   field.setAttribute('aria-invalid', 'true');

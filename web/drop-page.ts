@@ -10,7 +10,7 @@ import { transfer } from './transfer.ts';
 
 const inboxEngine = startSending();
 const root = new URL('.', document.baseURI).href;
-let inbox = '';
+let inboxName = '';
 let inboxLink = '';
 
 async function findInbox(text: string): Promise<void> {
@@ -19,15 +19,15 @@ async function findInbox(text: string): Promise<void> {
   try {
     const found = await inboxEngine.call('findInbox', { text, root });
     if ('host' in found) return showProblem(elsewhere(found));
-    inbox = found.name;
+    inboxName = found.name;
     showLimits(limitsText(found));
     composeNew();
   } catch (error) {
-    showProblem(problemOf(error, () => void findInbox(text)));
+    showProblem(inboxProblem(error, () => void findInbox(text)));
   }
 }
 
-function problemOf(error: unknown, retry: () => void): Problem {
+function inboxProblem(error: unknown, retry: () => void): Problem {
   const code = error instanceof EngineError ? error.code : undefined;
   if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
   if (code === 'unauthorized') return { title: words.closedTitle, text: words.closedText };
@@ -48,7 +48,7 @@ function limitsText({ files, bytes, fileBytes, expiresAt }: InvitationView): str
 function composeNew(): void {
   clearCompose();
   compose({
-    title: words.dropTitle(inbox),
+    title: words.dropTitle(inboxName),
     text: words.dropText,
     button: words.handOver,
     hasTerms: false,
@@ -60,7 +60,7 @@ async function deliverFiles({ files, words: said }: ComposedDraft): Promise<void
   try {
     const names = files.map(({ name }) => name);
     const { count } = await transfer((options) => inboxEngine.call('deliver', { files, words: said }, options), names);
-    byId('handed-text', HTMLParagraphElement).textContent = words.handedText(count, inbox);
+    byId('handed-text', HTMLParagraphElement).textContent = words.handedText(count, inboxName);
     show('handed');
   } catch (error) {
     composeAgain(describeSendingFailure(error, words));

@@ -14,9 +14,9 @@ import { transfer } from './transfer.ts';
 
 const accountEngine = startSending();
 let scopes: readonly string[] = [];
-let cursor: string | undefined;
-const confirm = startConfirming('deleting');
-const list = byId('stored-files', HTMLDivElement);
+let fileCursor: string | undefined;
+const confirmDeleting = startConfirming('deleting');
+const storedFileList = byId('stored-files', HTMLDivElement);
 
 /**
  * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
@@ -29,26 +29,26 @@ const shownName = ({ name, size, createdAt }: StoredView): string =>
 /** Adds a file to the list, below its day. */
 function addRow(file: StoredView, element: HTMLElement): void {
   const heading = dayHeading(file.createdAt, locale);
-  const before = list.lastElementChild;
+  const before = storedFileList.lastElementChild;
   if (before !== null && before.querySelector('h2')?.textContent === heading)
     return before.querySelector('ul')?.append(element);
   const part = partsOf('stored-day');
   part('h2', HTMLHeadingElement).textContent = heading;
   part('ul', HTMLUListElement).append(element);
-  list.append(part('section', HTMLElement));
+  storedFileList.append(part('section', HTMLElement));
 }
 
 /** Adds the next page of the list. */
-async function showPage(): Promise<void> {
+async function showFilePage(): Promise<void> {
   const more = byId('stored-more', HTMLButtonElement);
   const work = async (): Promise<void> => {
-    const page = await accountEngine.call('list', { cursor });
+    const page = await accountEngine.call('list', { cursor: fileCursor });
     if (page.files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
-    const rows = page.files.map((file) => ({ file, ...row(file) }));
+    const rows = page.files.map((file) => ({ file, ...storedFileRow(file) }));
     for (const { file, element } of rows) addRow(file, element);
-    cursor = page.cursor;
-    more.hidden = cursor === undefined;
-    const isEmpty = list.children.length === 0 && cursor === undefined;
+    fileCursor = page.cursor;
+    more.hidden = fileCursor === undefined;
+    const isEmpty = storedFileList.children.length === 0 && fileCursor === undefined;
     byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.storedText;
     byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
     if (document.activeElement === document.body) rows[0]?.focus();
@@ -62,14 +62,14 @@ async function showNames(): Promise<void> {
   if (file === undefined) return;
   const work = async (): Promise<void> => {
     await accountEngine.call('useKey', { keys: await file.text() });
-    list.replaceChildren();
-    cursor = undefined;
-    await showPage();
+    storedFileList.replaceChildren();
+    fileCursor = undefined;
+    await showFilePage();
   };
   await attempt('names-error', work, { textOf: () => words.errors.key_invalid });
 }
 
-function row(file: StoredView): { element: HTMLElement; focus(): void } {
+function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void } {
   const part = partsOf('stored-file');
   const name = part('bdi', HTMLElement);
   const time = clockText(new Date(file.createdAt), locale);
@@ -126,7 +126,7 @@ async function sendOn(
 function confirmDeletion(file: StoredView, element: HTMLElement): void {
   const text = file.isSealed ? words.deletingSealedText : words.deletingText;
   byId('deleting-text', HTMLParagraphElement).textContent = text;
-  confirm(shownName(file), () => void remove(file, element));
+  confirmDeleting(shownName(file), () => void remove(file, element));
 }
 
 async function remove(file: StoredView, element: HTMLElement): Promise<void> {
@@ -138,7 +138,7 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
     byId('stored-title', HTMLHeadingElement).focus();
     const text = words.deleted(shownName(file));
     announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
-    if (list.children.length === 0) await showPage();
+    if (storedFileList.children.length === 0) await showFilePage();
   });
 }
 
@@ -147,7 +147,7 @@ startCompose();
 startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored') });
 startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
-byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
+byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showFilePage());
 askForKey({
   signIn: (o) => accountEngine.call('signIn', o),
   text: words.signingFiles,
@@ -155,6 +155,6 @@ askForKey({
   go(granted) {
     scopes = granted;
     show('stored');
-    void showPage();
+    void showFilePage();
   },
 });

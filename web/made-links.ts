@@ -10,17 +10,17 @@ import { announce, byId, locale, partsOf, show, words } from './states.ts';
 
 type Sender = Engine<Sending>;
 
-const list = byId('made-links', HTMLUListElement);
+const madeLinkList = byId('made-links', HTMLUListElement);
 const more = byId('links-more', HTMLButtonElement);
-const confirm = startConfirming('taking');
+const confirmTakingMade = startConfirming('taking');
 /** Names of files that this browser keeps, by the links that lead to them. */
-let kept: ReadonlyMap<string, string> = new Map();
+let keptNames: ReadonlyMap<string, string> = new Map();
 let cursor: string | undefined;
 let leave: (() => void) | undefined;
 
 function aboutText({ shareId, files, createdAt }: MadeLinkView): string {
   const made = dayText(createdAt, locale);
-  const names = kept.get(shareId);
+  const names = keptNames.get(shareId);
   return names === undefined ? words.linkAbout(files, made) : `${names}, ${made}`;
 }
 
@@ -35,7 +35,7 @@ function stateText({ state, opened, opens, expiresAt, password }: MadeLinkView):
   return [words.linkOpened(opened, opens), ending, ...(password ? [words.linkPassword] : [])].join(' · ');
 }
 
-function row(engine: Sender, link: MadeLinkView): HTMLElement {
+function madeLinkRow(engine: Sender, link: MadeLinkView): HTMLElement {
   const part = partsOf('made-link');
   const element = part('li', HTMLLIElement);
   const about = part('.name', HTMLParagraphElement);
@@ -45,19 +45,21 @@ function row(engine: Sender, link: MadeLinkView): HTMLElement {
   const take = part('.take', HTMLButtonElement);
   take.id = `take-${link.shareId}`;
   take.setAttribute('aria-labelledby', `${take.id} ${about.id}`);
-  take.addEventListener('click', () => confirm(aboutText(link), () => void takeBack(engine, link, element)));
+  take.addEventListener('click', () =>
+    confirmTakingMade(aboutText(link), () => void takeBackMade(engine, link, element)),
+  );
   return element;
 }
 
 /** Tells why something fails; what is there instead says that the invitation is over. */
-function textOf(failure: unknown): string | undefined {
+function linksFailureText(failure: unknown): string | undefined {
   if (!(failure instanceof EngineError && failure.code === 'unauthorized'))
     return describeSendingFailure(failure, words);
   leave?.();
   return undefined;
 }
 
-function takeBack(engine: Sender, link: MadeLinkView, element: HTMLElement): Promise<void> {
+function takeBackMade(engine: Sender, link: MadeLinkView, element: HTMLElement): Promise<void> {
   const work = async (): Promise<void> => {
     await engine.call('takeBackLink', { shareId: link.shareId }).catch((failure: unknown) => {
       // The list is of this invitation: what it does not know any more was taken back elsewhere.
@@ -68,11 +70,11 @@ function takeBack(engine: Sender, link: MadeLinkView, element: HTMLElement): Pro
     byId('links-title', HTMLHeadingElement).focus();
     announce(words.linkTaken(aboutText(link)));
   };
-  return attempt('links-error', work, { textOf });
+  return attempt('links-error', work, { textOf: linksFailureText });
 }
 
 function showText(): void {
-  const isEmpty = list.children.length === 0 && cursor === undefined;
+  const isEmpty = madeLinkList.children.length === 0 && cursor === undefined;
   byId('links-text', HTMLParagraphElement).textContent = isEmpty ? words.linksNone : words.linksText;
 }
 
@@ -80,21 +82,21 @@ async function showPage(engine: Sender): Promise<void> {
   const work = async (): Promise<void> => {
     const page = await engine.call('links', { cursor });
     const found = await keptLinks().catch(() => []); // without names, as in another browser
-    kept = new Map(found.map(({ shareId, files }) => [shareId, files.map(({ name }) => name).join(', ')]));
+    keptNames = new Map(found.map(({ shareId, files }) => [shareId, files.map(({ name }) => name).join(', ')]));
     // A link that was taken back elsewhere moves others to this page.
-    const known = new Set([...list.querySelectorAll('button')].map(({ id }) => id));
+    const known = new Set([...madeLinkList.querySelectorAll('button')].map(({ id }) => id));
     const added = page.links.filter(({ shareId }) => !known.has(`take-${shareId}`));
-    list.append(...added.map((link) => row(engine, link)));
+    madeLinkList.append(...added.map((link) => madeLinkRow(engine, link)));
     ({ cursor } = page);
     more.hidden = cursor === undefined;
     showText();
   };
-  await attempt('links-error', work, { textOf, button: more });
+  await attempt('links-error', work, { textOf: linksFailureText, button: more });
 }
 
 /** Shows the state, with what there is now. */
 export function showMadeLinks(engine: Sender): void {
-  list.replaceChildren();
+  madeLinkList.replaceChildren();
   cursor = undefined;
   byId('links-text', HTMLParagraphElement).textContent = words.busy;
   show('links');

@@ -16,7 +16,7 @@ import type { Credentials, FileToSend, Found } from './protocol.ts';
 import { announce, byId, onSubmit, hideAccountPages, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
-const engine = startReceiving();
+const receivingEngine = startReceiving();
 /** The service that this page belongs to, as links name it. */
 const root = new URL('.', document.baseURI).href;
 
@@ -27,7 +27,7 @@ let link: { text: string; opening: string } | undefined;
 let releasePage: (() => void) | undefined;
 
 /** Maps an error to a problem section. @param again tries once more */
-function problemOf(error: unknown, again: () => void): Problem {
+function linkProblem(error: unknown, again: () => void): Problem {
   const { code, reason } = error instanceof EngineError ? error : { code: undefined, reason: undefined };
   if (code === 'link_invalid' && reason === 'incomplete')
     return { title: words.incompleteTitle, text: words.incompleteText };
@@ -42,14 +42,14 @@ async function findLink(look: () => Promise<Found>): Promise<void> {
   try {
     showFound(await look());
   } catch (error) {
-    showProblem(problemOf(error, () => void findLink(look)));
+    showProblem(linkProblem(error, () => void findLink(look)));
   }
 }
 
 function findText(text: string): void {
   const { opening } = keptOpening(text) ?? { opening: crypto.randomUUID() };
   link = { text, opening };
-  void findLink(() => engine.call('find', { text, root, opening }));
+  void findLink(() => receivingEngine.call('find', { text, root, opening }));
 }
 
 /** Tells whether this tab has opened the share that was found, and can do so again. */
@@ -133,13 +133,13 @@ async function openLink(): Promise<void> {
   const opening = asked?.kind === 'share' ? holdOpen() : undefined;
   if (opening !== undefined && link !== undefined) keepOpening(link.text, link.opening);
   try {
-    const opened = await engine.call('open', await credentialsIn(password, keyFile));
+    const opened = await receivingEngine.call('open', await credentialsIn(password, keyFile));
     password.value = '';
     await noteOpening();
-    showOpened(engine, opened, noteSaved);
+    showOpened(receivingEngine, opened, noteSaved);
   } catch (error) {
     await noteOpening();
-    if (error instanceof EngineError && error.reason === 'needs_key') return askForKey();
+    if (error instanceof EngineError && error.reason === 'needs_key') return askForPrivateKey();
     const { text, isCredential } = describeFailure(error, words);
     // It was opened elsewhere, or has ended, since this page was loaded.
     if (
@@ -148,9 +148,9 @@ async function openLink(): Promise<void> {
       (error.code === 'gone' || error.code === 'not_found')
     ) {
       forgetOpening();
-      return void findLink(() => engine.call('findAgain', undefined));
+      return void findLink(() => receivingEngine.call('findAgain', undefined));
     }
-    if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
+    if (!isCredential) return showProblem(linkProblem(error, () => show('asked')));
     setText(errorText, text);
     announce(text);
     const input = keyFile.required ? keyFile : password;
@@ -166,7 +166,7 @@ async function openLink(): Promise<void> {
 
 /** Asks how often the share still opens, which a wrong password uses up as well. */
 async function noteOpening(): Promise<void> {
-  setUsedUp((await engine.call('opensLeft', undefined).catch(() => undefined)) === 0);
+  setUsedUp((await receivingEngine.call('opensLeft', undefined).catch(() => undefined)) === 0);
 }
 
 /** Lets the page be closed: all of its files are saved. */
@@ -185,7 +185,7 @@ async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputEleme
 }
 
 /** A share may be sealed to keys, too, which only its record says. */
-function askForKey(): void {
+function askForPrivateKey(): void {
   byId('key-field', HTMLDivElement).hidden = false;
   const keyFile = byId('key', HTMLInputElement);
   keyFile.required = true;
@@ -202,7 +202,7 @@ function start(): void {
   });
   const chooser = byId('container', HTMLInputElement);
   const findFile = (file: FileToSend | undefined): void => {
-    if (file instanceof File) void findLink(() => engine.call('findFile', { file }));
+    if (file instanceof File) void findLink(() => receivingEngine.call('findFile', { file }));
   };
   chooser.addEventListener('change', () => findFile(chooser.files?.[0]));
   startDropZone({ isOpen: () => !byId('home', HTMLElement).hidden, take: ([file]) => findFile(file) });
@@ -234,7 +234,7 @@ function readAddress(): void {
   const page = text.slice(root.length);
   if (page.startsWith('open')) {
     // What is opened here comes without a network, and may need more than this.
-    void engine.call('prepare', undefined).catch(() => undefined);
+    void receivingEngine.call('prepare', undefined).catch(() => undefined);
     return show('home');
   }
   hideAccountPages();

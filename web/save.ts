@@ -24,10 +24,10 @@ export class CutOff extends Error {}
  * `handedOver`: the browser got all of it, and does not say whether it keeps it; `copied`:
  * likewise, and the private files of this origin have a copy for a while.
  */
-export type Place = 'picked' | 'downloads' | 'handedOver' | 'copied';
+export type SavedPlace = 'picked' | 'downloads' | 'handedOver' | 'copied';
 
 /** A Blob of this size fits into the memory of every device that opens pages. */
-const smallBytes = 32 * 1024 * 1024;
+const inMemoryBytes = 32 * 1024 * 1024;
 /** The most that is held in memory where there is no other way. */
 const memoryBytes = 256 * 1024 * 1024;
 /**
@@ -64,7 +64,7 @@ export async function save(
   engine: Engine<Receiving>,
   file: FileView,
   o: CallOptions & { readonly index: number; readonly to: Destination },
-): Promise<Place> {
+): Promise<SavedPlace> {
   const { index, to, ...options } = o;
   const write = (sink: PageSink, more: Writing = {}): Promise<Blob | undefined> =>
     engine.call('save', { file: index, sink }, { ...options, ...more });
@@ -74,19 +74,19 @@ export async function save(
     await write({ kind: 'handle', handle });
     return 'picked';
   }
-  const inMemory = async (): Promise<Place> => {
+  const inMemory = async (): Promise<SavedPlace> => {
     download(await write({ kind: 'memory' }), file.name);
     return 'handedOver';
   };
   const { name, size } = file;
-  if (size === undefined || size <= smallBytes) return inMemory();
-  const streamed = async (): Promise<Place | undefined> => {
+  if (size === undefined || size <= inMemoryBytes) return inMemory();
+  const streamed = async (): Promise<SavedPlace | undefined> => {
     const registration = await serviceWorker();
     if (registration === undefined) return undefined;
     await stream(registration, { name, size, signal: options.signal }, write);
     return 'downloads';
   };
-  const onDisk = async (): Promise<Place | undefined> => {
+  const onDisk = async (): Promise<SavedPlace | undefined> => {
     if (!(await hasDisk(2 * size))) return undefined;
     download(await write({ kind: 'disk' }), name);
     return 'copied';

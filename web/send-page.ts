@@ -14,7 +14,7 @@ import { showLink, startSentLink } from './sent-link.ts';
 import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
-const engine = startSending();
+const sendingEngine = startSending();
 const root = new URL('.', document.baseURI).href;
 const isHome = location.pathname === new URL(root).pathname;
 let isSignedIn = false;
@@ -33,8 +33,8 @@ function composeFiles(): void {
     button: words.send,
     hasTerms: true,
     latest: invitation?.view.expiresAt,
-    submit: (draft) => void submit(draft),
-    ...(invitation === undefined ? {} : { back: () => showMadeLinks(engine), backLabel: words.linksTitle }),
+    submit: (draft) => void sendDraft(draft),
+    ...(invitation === undefined ? {} : { back: () => showMadeLinks(sendingEngine), backLabel: words.linksTitle }),
   });
 }
 
@@ -53,25 +53,25 @@ function guestText({ expiresAt, files, bytes }: InvitationView): string {
   return words.guestText(expiresAt === undefined ? undefined : dayText(expiresAt, locale), room.join(', '));
 }
 
-async function submit(draft: ComposedDraft): Promise<void> {
+async function sendDraft(draft: ComposedDraft): Promise<void> {
   const { files, ...about } = draft;
-  if (invitation === undefined && !isSignedIn) return askToSend(() => void submit(draft), composeFiles);
+  if (invitation === undefined && !isSignedIn) return askToSend(() => void sendDraft(draft), composeFiles);
   try {
     const names = files.map(({ name }) => name);
-    const view = await transfer((options) => engine.call('send', { files, ...about }, options), names);
+    const view = await transfer((options) => sendingEngine.call('send', { files, ...about }, options), names);
     showLink(
       view,
       files.map(({ name, size }) => ({ name, size })),
     );
   } catch (error) {
-    refuse(error);
+    showSendingFailure(error);
   }
 }
 
 /** Shows the form again, with what is wrong, or that the invitation is over. */
-function refuse(error: unknown): void {
+function showSendingFailure(error: unknown): void {
   const isOver = invitation !== undefined && error instanceof EngineError && error.code === 'unauthorized';
-  if (isOver) showProblem(problemOf(error, again));
+  if (isOver) showProblem(invitationProblem(error, again));
   else composeAgain(failureText(error));
 }
 
@@ -86,7 +86,7 @@ function askToSend(go: () => void, back?: () => void): void {
   askForKey({
     text: words.signingSend,
     scopes: ['write', 'share'],
-    signIn: (o) => engine.call('signIn', o),
+    signIn: (o) => sendingEngine.call('signIn', o),
     go() {
       isSignedIn = true;
       go();
@@ -96,20 +96,20 @@ function askToSend(go: () => void, back?: () => void): void {
 }
 
 /** Sends by an invitation from now on, with what it permits now. */
-async function accept(text: string, next: () => void): Promise<void> {
+async function acceptInvitation(text: string, next: () => void): Promise<void> {
   show('wait');
   try {
-    const found = await engine.call('accept', { text, root });
+    const found = await sendingEngine.call('accept', { text, root });
     if ('host' in found) return showProblem(elsewhere(found));
     invitation = { text, view: found };
     showLimits(undefined);
     next();
   } catch (error) {
-    showProblem(problemOf(error, () => void accept(text, next)));
+    showProblem(invitationProblem(error, () => void acceptInvitation(text, next)));
   }
 }
 
-function problemOf(error: unknown, retry: () => void): Problem {
+function invitationProblem(error: unknown, retry: () => void): Problem {
   const code = error instanceof EngineError ? error.code : undefined;
   if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
   if (code === 'unauthorized') return { title: words.guestEndedTitle, text: words.guestEndedText };
@@ -119,31 +119,31 @@ function problemOf(error: unknown, retry: () => void): Problem {
 /** Starts with a new form; a guest's says what the invitation permits by now. */
 function again(): void {
   if (invitation === undefined) composeNew();
-  else void accept(invitation.text, composeNew);
+  else void acceptInvitation(invitation.text, composeNew);
 }
 
 /**
  * Reads an invitation in the address, and takes it out of the address bar.
  * @returns whether it has one
  */
-function readAddress(): boolean {
+function readInvitation(): boolean {
   const text = location.href;
   if (isHome || !/%23|#./.test(text)) return false;
   history.replaceState(null, '', 'send');
   hideAccountPages();
-  void accept(text, composeNew);
+  void acceptInvitation(text, composeNew);
   return true;
 }
 
 translate();
 startCompose();
 startRetrying();
-startSentLink(engine, { label: words.sendMore, go: again });
-startMadeLinks(engine, () => {
-  if (invitation !== undefined) void accept(invitation.text, composeFiles);
+startSentLink(sendingEngine, { label: words.sendMore, go: again });
+startMadeLinks(sendingEngine, () => {
+  if (invitation !== undefined) void acceptInvitation(invitation.text, composeFiles);
 });
-addEventListener('hashchange', readAddress);
+addEventListener('hashchange', readInvitation);
 void readLimit().catch(() => undefined); // then the limit is told when it is met
 byId('about', HTMLElement).hidden = !isHome;
 if (isHome) composeNew();
-else if (!readAddress()) askToSend(composeNew);
+else if (!readInvitation()) askToSend(composeNew);

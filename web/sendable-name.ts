@@ -24,7 +24,7 @@ export function sendableName(text: string): SendableName | undefined {
   // Joiners are refused at the start only, and `..` is refused as a whole.
   const start = characters.findIndex((each) => isFilename(`${each}x`));
   const isRefused = (character: string, at: number): boolean => !isFilename(`x${character}`) || at < start || start < 0;
-  const refused = [...new Set(characters.filter(isRefused))].map(shown);
+  const refused = [...new Set(characters.filter(isRefused))].map(characterText);
   const kept = characters.flatMap((each, at) => (isRefused(each, at) ? (/[\s/\\]/.test(each) ? ['_'] : []) : [each]));
   const extension = /\.[^.]{1,16}$/.exec(kept.join(''))?.[0] ?? '';
   const stem = kept.slice(0, Math.min(kept.length - Array.from(extension).length, maxNameCharacters));
@@ -34,7 +34,7 @@ export function sendableName(text: string): SendableName | undefined {
 }
 
 /** A character as people can name it: itself, or its number. */
-function shown(character: string): string {
+function characterText(character: string): string {
   if (/[!-~]/.test(character)) return character;
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }

@@ -3,7 +3,7 @@ import { generate } from 'lean-qr';
 import { termsText } from './compose-form.ts';
 import type { Engine } from './engine-client.ts';
 import { attempt } from './attempt.ts';
-import { changeFailureText, namesText, startChanging, type Terms } from './kept/change-dialog.ts';
+import { changeFailureText, namesText, startChanging, type EnteredTerms } from './kept/change-dialog.ts';
 import { noteOpens, offerToKeep, startKeepTick } from './kept/keep-tick.ts';
 import type { KeptLink } from './kept/kept-links.ts';
 import type { LinkView, Sending } from './protocol.ts';
@@ -19,7 +19,7 @@ export type NextSteps = { readonly label: string; readonly go: () => void };
 
 /** Lets the page be closed, which would lose a link that was not copied. */
 let release: (() => void) | undefined;
-let shown: KeptLink | undefined;
+let shownLink: KeptLink | undefined;
 
 function letGo(): void {
   release?.();
@@ -29,8 +29,8 @@ function letGo(): void {
 /** @param files that it leads to */
 export function showLink(view: LinkView, files: KeptLink['files']): void {
   const { shareId, createdAt, opens } = view;
-  shown = { shareId, createdAt, opens, files };
-  offerToKeep(shown);
+  shownLink = { shareId, createdAt, opens, files };
+  offerToKeep(shownLink);
   release ??= holdOpen();
   const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];
   byId('sent-text', HTMLParagraphElement).textContent = [...text, words.sentOnce].join(' ');
@@ -81,10 +81,10 @@ async function passOn(): Promise<void> {
 }
 
 /** Changes the terms of the link that is shown, which stays as it is. */
-async function change(engine: Engine<Sending>, link: KeptLink, terms: Terms): Promise<void> {
+async function changeShownLink(engine: Engine<Sending>, link: KeptLink, terms: EnteredTerms): Promise<void> {
   const work = async (): Promise<void> => {
     const { opens, opensLeft, expiresAt } = await engine.call('changeLink', { shareId: link.shareId, ...terms });
-    shown = { ...link, opens };
+    shownLink = { ...link, opens };
     byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
     announce(words.linkChanged(namesText(link)));
     await noteOpens(opens);
@@ -92,7 +92,7 @@ async function change(engine: Engine<Sending>, link: KeptLink, terms: Terms): Pr
   await attempt('sent-error', work, { textOf: changeFailureText });
 }
 
-async function takeBack(engine: Engine<Sending>): Promise<void> {
+async function takeBackSent(engine: Engine<Sending>): Promise<void> {
   const work = async (): Promise<void> => {
     const { opened, isDeleted } = await engine.call('takeBack', undefined);
     letGo();
@@ -117,10 +117,10 @@ export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
   on('pass-on', () => void passOn()).hidden = !('share' in navigator);
   const enterChange = startChanging();
   on('change', () => {
-    const link = shown;
-    if (link !== undefined) enterChange(link, (terms) => void change(engine, link, terms));
+    const link = shownLink;
+    if (link !== undefined) enterChange(link, (terms) => void changeShownLink(engine, link, terms));
   });
-  on('take-back', () => void takeBack(engine));
+  on('take-back', () => void takeBackSent(engine));
   for (const id of ['sent-more', 'taken-more']) on(id, more.go).textContent = more.label;
   const field = byId('sent-link', HTMLInputElement);
   field.addEventListener('focus', () => field.select());

@@ -89,7 +89,7 @@ const defaultIdleSeconds = 60;
  * @throws misconfigured when the variable is not a whole number of seconds
  */
 export function uploadIdleMs(env: Env): number {
-  const form = { ...count, words: 'of seconds' };
+  const form = { ...countForm, words: 'of seconds' };
   return (numberIn('UPLOAD_IDLE_SECONDS', env.UPLOAD_IDLE_SECONDS, form) ?? defaultIdleSeconds) * 1000;
 }
 
@@ -157,8 +157,8 @@ const defaultShareOpens = 100;
  */
 export function shareMaxima(env: Env): { days: number; opens: number } {
   return {
-    days: numberIn('SHARE_MAX_DAYS', env.SHARE_MAX_DAYS, count) ?? defaultShareDays,
-    opens: numberIn('SHARE_MAX_OPENS', env.SHARE_MAX_OPENS, count) ?? defaultShareOpens,
+    days: numberIn('SHARE_MAX_DAYS', env.SHARE_MAX_DAYS, countForm) ?? defaultShareDays,
+    opens: numberIn('SHARE_MAX_OPENS', env.SHARE_MAX_OPENS, countForm) ?? defaultShareOpens,
   };
 }
 
@@ -172,13 +172,13 @@ export function isGatewayOpen({ PUBLIC_GATEWAY: setting }: Env): boolean {
  * @throws misconfigured when the variable is not a whole number
  */
 export function replicas(env: Env): number {
-  return numberIn('REPLICAS', env.REPLICAS, count) ?? 1;
+  return numberIn('REPLICAS', env.REPLICAS, countForm) ?? 1;
 }
 
 /** Forms of numbers in variables, and the words for them. */
 type NumberForm = { pattern: RegExp; words: string };
 const byteCount: NumberForm = { pattern: /^[1-9][0-9]*$/, words: 'of bytes' };
-const count: NumberForm = { pattern: /^[1-9][0-9]{0,4}$/, words: 'from 1 to 99999' };
+const countForm: NumberForm = { pattern: /^[1-9][0-9]{0,4}$/, words: 'from 1 to 99999' };
 
 /** @returns undefined for a variable that is empty or unset @throws misconfigured */
 function numberIn(name: string, text = '', { pattern, words }: NumberForm): number | undefined {

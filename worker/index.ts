@@ -18,7 +18,7 @@ import { methodOverride, tus } from './http/tus.ts';
 import { responseHeaders } from './openapi/headers.ts';
 import { handlerOf } from './openapi/route.ts';
 import { withoutReferrer } from './routes/shares/signed.ts';
-import { path as signedPath } from './routes/shares/signed-table.ts';
+import { signedUrlPath } from './routes/shares/signed-table.ts';
 import { operatorRoutes } from './routes/operator/operator-table.ts';
 import { routes } from './routes/table.ts';
 import { addWeb, onlyOwnWorker } from './routes/web-pages.ts';
@@ -41,7 +41,7 @@ const taken = routes
 const crossOrigin = cors(taken, Object.keys(responseHeaders));
 app.use(requestId, accessLog, inertHeaders, headLength, onlyOwnWorker, crossOrigin, rateLimitFields);
 app.use(uploads, tus);
-app.use(signedPath, withoutReferrer, notAsCode);
+app.use(signedUrlPath, withoutReferrer, notAsCode);
 app.use('/ipfs/*', notAsCode);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   for (const route of rows) {

@@ -56,7 +56,7 @@ export const workKinds = [
   'noble AES-256-GCM',
   'noble ChaCha20-Poly1305',
 ] as const;
-export type Kind = (typeof workKinds)[number];
+export type WorkKind = (typeof workKinds)[number];
 
 const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
 
@@ -64,7 +64,7 @@ const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>(
  * Does a kind of work on so many MiB. A container to open is made by the first call, which is not
  * measured.
  */
-export async function work(kind: Kind, mebibytes: number): Promise<void> {
+export async function work(kind: WorkKind, mebibytes: number): Promise<void> {
   if (kind === 'noble AES-256-GCM') return noble(gcm, 16_384, mebibytes);
   if (kind === 'noble ChaCha20-Poly1305') return noble(chacha20poly1305, 65_536, mebibytes);
   const format: Format = kind.endsWith('age') ? 'age' : 'sealpin';
@@ -90,7 +90,7 @@ Object.assign(globalThis, { work });
 export default {
   async fetch(request: Request): Promise<Response> {
     const { searchParams } = new URL(request.url);
-    await work(searchParams.get('kind') as Kind, Number(searchParams.get('mebibytes')));
+    await work(searchParams.get('kind') as WorkKind, Number(searchParams.get('mebibytes')));
     return new Response('done');
   },
 };

@@ -15,7 +15,7 @@ import type { About, Layout } from './layout.ts';
 const keyLimitBytes = 64 * 1024;
 
 /** Digest of a key file for `backup.json`: SHA-256 in hex. */
-export function digestOf(keyFile: Uint8Array): string {
+export function keyFileDigest(keyFile: Uint8Array): string {
   return createHash('sha256').update(keyFile).digest('hex');
 }
 
@@ -35,7 +35,7 @@ export async function checkKey(
   const reading = readSmall(key, { limitBytes: keyLimitBytes, what: 'a private key', environment: context });
   const bytes = await otherwise(reading, 'file_not_found', undefined);
   if (bytes === undefined) return undefined;
-  const digest = digestOf(bytes);
+  const digest = keyFileDigest(bytes);
   const opened = await open(new Blob([bytes.slice()]).stream(), { provider: nodeProvider }).catch((error: unknown) => {
     throw unusable('is damaged', error);
   });

@@ -101,7 +101,7 @@ const removeRecord =
 const aboutLimitBytes = 256 * 1024 * 1024;
 
 /** Makes the folder of a backup, or one in it. @throws file_unwritable, disk_full */
-export async function prepare({ shown }: Layout, folder: string): Promise<void> {
+export async function makeBackupFolder({ shown }: Layout, folder: string): Promise<void> {
   try {
     await makeDirectories(folder);
   } catch (error) {

@@ -18,7 +18,7 @@ import {
   type Details,
   type BackupEntry,
   type Layout,
-  prepare,
+  makeBackupFolder,
   readRecord,
   Restored,
   writeRecord,
@@ -52,7 +52,7 @@ export async function restoreBackup(
   const { account, key } = await target.routes.account();
   requireScopes(key.scopes, ['read', 'write']);
   const folder = join(layout.restored, account.id);
-  await prepare({ ...layout, shown: layout.restored }, folder);
+  await makeBackupFolder({ ...layout, shown: layout.restored }, folder);
   const here = new Map<string, StoredFile>();
   for await (const file of everyFile(service, context)) here.set(file.fileId, file);
   const ids = await filesIn(layout, about);

@@ -25,7 +25,7 @@ import { ownFilesOf } from '../fetch/own-files.ts';
 import { writeCar } from '../fetch/fetch-blob.ts';
 import { everyFile } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { checkKey, digestOf } from './backup-key.ts';
+import { checkKey, keyFileDigest } from './backup-key.ts';
 import { isOfOneFile } from './check.ts';
 import {
   type About,
@@ -33,7 +33,7 @@ import {
   type BackupEntry,
   entryPath,
   type Layout,
-  prepare,
+  makeBackupFolder,
   readAbout,
   readEntry,
   recordedIn,
@@ -74,12 +74,12 @@ export async function takeBackup(
   const present = await checkKey(layout, before, o.password, context);
   const keyFile =
     present === undefined ? await protect(encodePrivateKeyFile(pkcs8), await o.newPassword(), context) : undefined;
-  const about = { ...before, key: keyFile === undefined ? present : digestOf(keyFile) };
-  await prepare(layout, layout.root);
+  const about = { ...before, key: keyFile === undefined ? present : keyFileDigest(keyFile) };
+  await makeBackupFolder(layout, layout.root);
   await writeRecord(layout.about, about, context);
   if (keyFile !== undefined)
     await writeSmall(layout.key, keyFile, { force: false, environment: context, fileOnly: true });
-  for (const folder of [layout.files, layout.blobs]) await prepare(layout, folder);
+  for (const folder of [layout.files, layout.blobs]) await makeBackupFolder(layout, folder);
   const names = await namesInHistory(context);
   const run: Taking = {
     layout,

@@ -6,7 +6,7 @@ import { defineCommand, toggle, valueFlag } from '../command.ts';
 import { authorizedService, queryOf, requester } from '../remote/client.ts';
 
 /** Time between two questions whether something has happened, in ms. */
-const pollMs = 2_000;
+const eventsPollMs = 2_000;
 /** The most of a page. */
 const pageEvents = 100;
 
@@ -42,7 +42,7 @@ export const command = defineCommand({
       if (more) look(events.length, after ?? '');
       if (more) continue;
       if (!args.follow) break;
-      await sleep(pollMs, signal);
+      await sleep(eventsPollMs, signal);
       signal.throwIfAborted();
     }
     if (last === undefined) output.note('nothing has happened');

@@ -73,7 +73,7 @@ export const command = defineCommand({
     // A link without a key names a blob, which opens as any other.
     const named = link?.kind === 'blob' && link.fileKey === undefined ? link : undefined;
     const shared = named === undefined ? link : undefined;
-    const modified = ofAccount === undefined ? undefined : await timeOf(ofAccount, context);
+    const modified = ofAccount === undefined ? undefined : await modifiedInDetails(ofAccount, context);
     const placing = { ...args, blob: named?.cid ?? blob, outputFile, modified };
     const to = link === undefined ? context : { ...context, service: link.service };
     if (key !== undefined && args.password !== undefined)
@@ -90,7 +90,7 @@ export const command = defineCommand({
 });
 
 /** Time of the last change of a file, which its owner alone can read. */
-async function timeOf(file: StoredFile, context: Context): Promise<Date | undefined> {
+async function modifiedInDetails(file: StoredFile, context: Context): Promise<Date | undefined> {
   const output = { ...context.output, note: () => undefined };
   const { modified } = (await openDetails([file], { ...context, output })).details.get(file.fileId) ?? {};
   return modified === undefined ? undefined : new Date(modified);

@@ -44,9 +44,9 @@ export const command = defineCommand({
   ],
   async run({ context }) {
     const findings = [
-      await look('data', context, dataFinding),
-      await look('settings', context, settingsFinding),
-      await look('key pair', context, pairFinding),
+      await lookAtSubject('data', context, dataFinding),
+      await lookAtSubject('settings', context, settingsFinding),
+      await lookAtSubject('key pair', context, pairFinding),
       ...(await serviceFindings(context)),
     ];
     const width = Math.max(...findings.map(({ subject }) => subject.length));
@@ -64,7 +64,11 @@ export const command = defineCommand({
 type Found = Omit<Finding, 'subject' | 'state'> & { readonly state?: 'note' };
 
 /** Looks at one thing: its errors are findings, and so is a warning that it gives. */
-async function look(subject: string, context: Context, find: (own: Context) => Promise<Found>): Promise<Finding> {
+async function lookAtSubject(
+  subject: string,
+  context: Context,
+  find: (own: Context) => Promise<Found>,
+): Promise<Finding> {
   const warnings: string[] = [];
   const own = { ...context, output: { ...context.output, warn: (text: string) => void warnings.push(text) } };
   try {
@@ -112,7 +116,7 @@ async function pairFinding(context: Context): Promise<Found> {
 async function serviceFindings(context: Context): Promise<Finding[]> {
   let service: Service | undefined;
   let clockMs = Number.NaN;
-  const answer = await look('service', context, async (own) => {
+  const answer = await lookAtSubject('service', context, async (own) => {
     const found = await findService(own);
     if (found.url === undefined) throw noService();
     service = { ...found, url: found.url, apiKey: found.apiKey, local: found.local === true };
@@ -128,10 +132,10 @@ async function serviceFindings(context: Context): Promise<Finding[]> {
   const asked = service;
   return [
     answer,
-    await look('clock', context, async () =>
+    await lookAtSubject('clock', context, async () =>
       asked.local ? { text: 'that of the service, too' } : clockFinding(clockMs),
     ),
-    await look('API key', context, async (own) => keyFinding(asked, own)),
+    await lookAtSubject('API key', context, async (own) => keyFinding(asked, own)),
   ];
 }
 

@@ -17,7 +17,7 @@ import { findService } from '../remote/service-choice.ts';
  * Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a
  * deployed service.
  */
-const pollMs = { least: 250, most: 10_000, share: 0.1 };
+const migrationPollMs = { least: 250, most: 10_000, share: 0.1 };
 /** Polls in a row at which all that was left had failed, and could not be copied so far. */
 const refusalsInRow = 5;
 
@@ -140,8 +140,8 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
   let refusals = 0;
   try {
     while (migration.state === 'running' && refusals < refusalsInRow) {
-      const wait = (performance.now() - start) * pollMs.share;
-      await sleep(Math.min(pollMs.most, Math.max(pollMs.least, wait)), signal);
+      const wait = (performance.now() - start) * migrationPollMs.share;
+      await sleep(Math.min(migrationPollMs.most, Math.max(migrationPollMs.least, wait)), signal);
       const now = (await routes.migrations()).find((each) => each.from === from && each.to === to);
       if (now === undefined) break;
       progress.add(migration.left - now.left);

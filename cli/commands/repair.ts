@@ -11,7 +11,7 @@ import { countText } from '../terminal/size.ts';
 /**
  * Time between two looks at the same page, in ms, and how often in a row nothing may happen to it.
  */
-const pollMs = 1_000;
+const repairPollMs = 1_000;
 const idlePolls = 20;
 /** The header `Date` has whole seconds. */
 const secondMs = 1_000;
@@ -39,7 +39,7 @@ export const command = defineCommand({
       idle = waiting === before ? idle + 1 : 0;
       before = waiting;
       if (waiting > 0 && idle < idlePolls) {
-        await sleep(pollMs, signal);
+        await sleep(repairPollMs, signal);
         continue;
       }
       for (const pin of pins) {

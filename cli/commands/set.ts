@@ -46,7 +46,7 @@ export const command = defineCommand({
       );
     const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
     const files: StoredFile[] = [];
-    for (const fileId of fileIds) files.push(await change(fileId, { name, expiresAt }, service, context));
+    for (const fileId of fileIds) files.push(await changeStoredFile(fileId, { name, expiresAt }, service, context));
     const until =
       expiresAt === null ? 'never deleted by a clock' : `will be deleted on ${expiresAt?.slice(0, 10) ?? ''}`;
     const words = [...(name === undefined ? [] : [`named ${name}`]), ...(expiresAt === undefined ? [] : [until])];
@@ -56,7 +56,7 @@ export const command = defineCommand({
 });
 
 /** Changes one file. The service gets a name only where it has one, or seals it. */
-async function change(
+async function changeStoredFile(
   fileId: string,
   { name, expiresAt }: { readonly name: string | undefined; readonly expiresAt: string | null | undefined },
   service: Service,

@@ -14,7 +14,7 @@ import { visible } from '../terminal/output.ts';
 import { countText } from '../terminal/size.ts';
 
 /** The most bytes of a manifest. */
-const limitBytes = 8 * 1024 * 1024;
+const maxManifestBytes = 8 * 1024 * 1024;
 /** The limit of any comparison of this kind. */
 const limitation =
   'this is what was sent to this program: a service that aims at one reader, and sends to them alone ' +
@@ -85,7 +85,11 @@ function serviceOf(text: string): URL {
 
 async function manifestFor(file: string | undefined, context: Context): Promise<PagesManifest> {
   if (file === undefined) return parseManifest(await shippedManifest(), manifestFile);
-  const bytes = await readSmall(file, { limitBytes, what: `the ${manifestFile} of a release`, environment: context });
+  const bytes = await readSmall(file, {
+    limitBytes: maxManifestBytes,
+    what: `the ${manifestFile} of a release`,
+    environment: context,
+  });
   return parseManifest(jsonIn(new TextDecoder().decode(bytes)), file);
 }
 

@@ -51,14 +51,14 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
       const runs = await placesOf(cid, '', signal);
       const length = runs.reduce((sum, [, , bytes]) => sum + bytes, 0);
       if (!(length <= maxBlockBytes)) throw notSaid();
-      const reader = byteReader(bytesOf(runs, folder));
+      const reader = byteReader(bytesOfRuns(runs, folder));
       const bytes = await reader.read(length);
       await reader.cancel();
       return bytes;
     },
     async read(cid, offset, length, signal) {
       const range = `&entity-bytes=${offset}:${offset + length - 1}`;
-      return bytesOf(await placesOf(cid, range, signal), folder);
+      return bytesOfRuns(await placesOf(cid, range, signal), folder);
     },
   };
 }
@@ -77,7 +77,7 @@ function runsIn(text: string): FileRun[] {
 const notSaid = (): SealpinError => new SealpinError('service_answer', 'it does not say where the file lies');
 
 /** A byte stream of runs, each read into the memory of who reads the stream. */
-function bytesOf(runs: readonly FileRun[], folder: string): ReadableStream<Uint8Array> {
+function bytesOfRuns(runs: readonly FileRun[], folder: string): ReadableStream<Uint8Array> {
   let opened: { file: string; handle: FileHandle } | undefined;
   let index = 0;
   let done = 0;

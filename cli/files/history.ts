@@ -26,7 +26,7 @@ const Stored = v.object({
   at: v.string(),
 });
 const Deleted = v.object({ v: v.literal(1), deleted: v.string(), at: v.string() });
-const Entry = v.union([Deleted, Stored]);
+const HistoryEntry = v.union([Deleted, Stored]);
 
 /** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
 export type StoredEntry = Readonly<v.InferOutput<typeof Stored>>;
@@ -76,7 +76,7 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
   for (const [index, line] of text.split('\n').entries()) {
     if (line === '') continue;
     const entry = jsonIn(line);
-    if (v.is(Entry, entry)) entries.push(entry);
+    if (v.is(HistoryEntry, entry)) entries.push(entry);
     else damagedLines.push(index + 1);
   }
   return { entries, damagedLines };

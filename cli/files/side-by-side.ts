@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 
 /** A larger file keeps the connection busy by itself, and may take much memory. */
-const smallBytes = 16 * 1024 * 1024;
+const sideBySideBytes = 16 * 1024 * 1024;
 /** Transfers of small files at once; a service takes eight uploads in all. */
 const lanes = 4;
 
@@ -23,7 +23,7 @@ type Transfers<T> = {
 export async function sideBySide<T>(items: readonly T[], o: Transfers<T>, context: Context): Promise<void> {
   const indexes = [...items.keys()];
   const sizeAt = (index: number): number => o.bytesOf(items[index] as T) ?? Infinity;
-  const small = indexes.filter((index) => sizeAt(index) <= smallBytes);
+  const small = indexes.filter((index) => sizeAt(index) <= sideBySideBytes);
   const isShared = small.length > 1;
   const failures: unknown[] = [];
   const run = async (queue: Iterator<number>, own: Context): Promise<void> => {

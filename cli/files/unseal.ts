@@ -87,7 +87,11 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   const source = await container(o.blob, context);
   let destination: PlaintextDestination | undefined;
   try {
-    destination = await openDestination({ ...o, modified: await timeOf(o, context) }, context, source.identity);
+    destination = await openDestination(
+      { ...o, modified: await modifiedInHistory(o, context) },
+      context,
+      source.identity,
+    );
     if (source.bytes !== undefined) await destination.room(source.bytes);
     const opened = await open(source.stream, { provider: nodeProvider, pool: memory });
     // A progress bar would appear in the middle of the text on the same terminal.
@@ -119,7 +123,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
 }
 
 /** Time of the last change: the history knows it of what was stored from here. */
-async function timeOf({ blob, modified }: Unsealing, context: Context): Promise<Date | undefined> {
+async function modifiedInHistory({ blob, modified }: Unsealing, context: Context): Promise<Date | undefined> {
   if (modified !== undefined || isLocal(blob)) return modified;
   return (await fileInHistory(parseBlobId(blob), context)).modified;
 }

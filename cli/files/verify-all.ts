@@ -18,7 +18,7 @@ import { withBlob } from '../fetch/fetch-blob.ts';
 import { storedBytes } from '../fetch/own-files.ts';
 
 /** The state of a file. `isTold`: only the service itself has compared it. */
-type Found = { readonly size: number; readonly isTold?: boolean } | { readonly code: Code; readonly why: string };
+type FileState = { readonly size: number; readonly isTold?: boolean } | { readonly code: Code; readonly why: string };
 
 /** Errors that may be gone the next time: they do not say that bytes are missing or wrong. */
 const passing: readonly unknown[] = ['service_unreachable', 'pinning_unavailable', 'rate_limited'];
@@ -39,15 +39,15 @@ const unreadInRow = 5;
 export async function verifyAccount(after: string | undefined, context: Context): Promise<number> {
   const { output } = context;
   const service = await authorizedService(context);
-  const known = new Map<string, Found>();
+  const known = new Map<string, FileState>();
   const bad: { fileId: string; blobId: string; code: Code; why: string }[] = [];
   const so = { files: 0, bytes: 0, told: 0, next: after, unread: 0 };
   const report = (next?: string) =>
     output.result({ files: so.files, size: so.bytes, ...(so.told > 0 && { told: so.told }), bad, next }, []);
 
-  async function add(file: Listed): Promise<void> {
+  async function add(file: FileToVerify): Promise<void> {
     const { fileId, cid } = file;
-    const found = known.get(cid) ?? (await look(file, service, context));
+    const found = known.get(cid) ?? (await readWithRetries(file, service, context));
     if (!known.has(cid) && 'size' in found) so.bytes += found.size;
     known.set(cid, found);
     const isRead = 'size' in found;
@@ -96,13 +96,13 @@ function stopped(text: string, next: string | undefined, flag: string, { output 
   output.note(`${text}; the rest: sealpin verify ${flag}${position}`);
 }
 
-type Listed = Readonly<Pick<StoredFile, 'fileId' | 'cid' | 'mode' | 'size'>>;
+type FileToVerify = Readonly<Pick<StoredFile, 'fileId' | 'cid' | 'mode' | 'size'>>;
 
 /** Reads a blob, again where the service asks to wait or did not give it the first time. */
-async function look(file: Listed, service: ApiCaller, context: Context): Promise<Found> {
+async function readWithRetries(file: FileToVerify, service: ApiCaller, context: Context): Promise<FileState> {
   for (let left = 1; ;) {
     try {
-      return await read(file, context).catch((error: unknown) =>
+      return await readBlob(file, context).catch((error: unknown) =>
         isSealpinError(error, 'not_found') ? withKey(file, service, context, error) : Promise.reject(error as Error),
       );
     } catch (error) {
@@ -117,7 +117,7 @@ async function look(file: Listed, service: ApiCaller, context: Context): Promise
   }
 }
 
-async function read({ cid }: Listed, context: Context): Promise<Found> {
+async function readBlob({ cid }: FileToVerify, context: Context): Promise<FileState> {
   return await withBlob(cid, context, async ({ size, read: blocks }) => {
     for await (const _block of blocks(0, size));
     return { size };
@@ -128,7 +128,12 @@ async function read({ cid }: Listed, context: Context): Promise<Found> {
  * Reads a file whose blob is given to nobody, with the API key.
  * @param absent thrown where the service does not have it
  */
-async function withKey(file: Listed, service: ApiCaller, context: Context, absent: SealpinError): Promise<Found> {
+async function withKey(
+  file: FileToVerify,
+  service: ApiCaller,
+  context: Context,
+  absent: SealpinError,
+): Promise<FileState> {
   const builder = cidBuilder({ digest: nodeProvider.sha256 });
   for await (const chunk of await storedBytes(file, 0, service, context)) await builder.write(chunk);
   const { cid, bytes } = await builder.finish();
@@ -139,7 +144,12 @@ async function withKey(file: Listed, service: ApiCaller, context: Context, absen
  * Has the service compare a file whose layout only it knows.
  * @param absent thrown where it does not have it, either
  */
-async function told({ fileId }: Listed, service: ApiCaller, context: Context, absent: SealpinError): Promise<Found> {
+async function told(
+  { fileId }: FileToVerify,
+  service: ApiCaller,
+  context: Context,
+  absent: SealpinError,
+): Promise<FileState> {
   for (let asks = 0; asks < mostAsks; asks += 1) {
     const asked = requester(service, context)(Verification, `v1/storage/${fileId}/verification`, 'POST');
     const { done, pins } = await asked.catch((error: unknown) => {

@@ -91,9 +91,13 @@ export async function* entriesOf(
       const target = follow(path);
       yield { type: 'symlink', path, stats, target, isInside: isInside(target, path.split('/').length - 1) };
     } else
-      throw new SealpinError('file_unreadable', `${join(shown, path)} is ${kindOf(stats)}, which cannot be archived`, {
-        hint: 'move it out of the folder, or remove it',
-      });
+      throw new SealpinError(
+        'file_unreadable',
+        `${join(shown, path)} is ${specialFileKind(stats)}, which cannot be archived`,
+        {
+          hint: 'move it out of the folder, or remove it',
+        },
+      );
   }
 }
 
@@ -123,7 +127,7 @@ function turns(): () => boolean {
   };
 }
 
-function kindOf(stats: BigIntStats): string {
+function specialFileKind(stats: BigIntStats): string {
   if (stats.isSocket()) return 'a socket';
   return stats.isFIFO() ? 'a named pipe' : 'a device';
 }

@@ -28,7 +28,7 @@ const ownDirectory = 0o700;
 /** Files that are synced and closed while the next ones are written. */
 const maxClosing = 16;
 /** A larger file is written on a thread. */
-const smallBytes = 64 * 1024;
+const unthreadedWriteBytes = 64 * 1024;
 /** The end of the year 9999, in milliseconds since 1970. */
 const latestMs = 253_402_300_799_000;
 
@@ -293,7 +293,7 @@ async function directoryStats(path: string): Promise<{ readonly mtime: Date }> {
 async function writeWhole(file: number, chunk: Uint8Array, fileBytes: number): Promise<void> {
   for (let done = 0; done < chunk.length;)
     done +=
-      fileBytes > smallBytes
+      fileBytes > unthreadedWriteBytes
         ? (await write(file, chunk, done, chunk.length - done, null)).bytesWritten
         : writeSync(file, chunk, done);
 }

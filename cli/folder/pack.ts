@@ -16,7 +16,7 @@ import { blockBytes, padded, tarHeader } from './tar-header.ts';
 /** Whole blocks. */
 const packPieceBytes = 1024 * 1024;
 /** What is read at once, without a thread. */
-const smallBytes = 64 * 1024;
+const unthreadedReadBytes = 64 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;
 
@@ -111,7 +111,7 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
   const piece = Buffer.allocUnsafeSlow(packPieceBytes);
   let filled = 0;
   for await (const entry of wantedEntries(folder)) {
-    const header = headerOf(entry);
+    const header = tarHeaderOf(entry);
     if (filled + header.length > piece.length) {
       yield piece.subarray(0, filled);
       filled = 0;
@@ -131,7 +131,7 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
         const part = piece.subarray(filled, filled + left);
         // A thread for a few bytes costs more than to read them.
         const count =
-          part.length > smallBytes
+          part.length > unthreadedReadBytes
             ? (await read(descriptor, part, 0, part.length, null)).bytesRead
             : fs.readSync(descriptor, part);
         if (count === 0) break;
@@ -165,7 +165,7 @@ function refuseChanged(name: string, found: fs.BigIntStats, read: fs.BigIntStats
     throw new SealpinError('file_changed', `${name} changed while it was read`);
 }
 
-function headerOf(entry: FolderEntry): Uint8Array {
+function tarHeaderOf(entry: FolderEntry): Uint8Array {
   const { path, type, stats } = entry;
   return tarHeader({
     path: type === 'directory' ? `${path === '' ? '.' : path}/` : path,

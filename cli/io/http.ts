@@ -82,7 +82,7 @@ async function sendOnce(url: URL, o: RequestOptions): Promise<HttpResponse> {
     return { status, headers, body: responseBody(message, peer, o) };
   } catch (error) {
     request.destroy();
-    throw failure(error, peer, 'request', o.signal);
+    throw exchangeFailure(error, peer, 'request', o.signal);
   }
 }
 
@@ -212,7 +212,7 @@ function responseBody(message: IncomingMessage, peer: Peer, o: RequestOptions): 
         return done === true ? undefined : value;
       } catch (error) {
         message.destroy();
-        throw failure(error, peer, 'response', o.signal);
+        throw exchangeFailure(error, peer, 'response', o.signal);
       }
     },
     used: release,
@@ -233,7 +233,7 @@ const causes: Readonly<Record<string, string>> = {
 /** Errors of a connection that ends in the middle of a request or a response. */
 const resets = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
 
-function failure(error: unknown, peer: Peer, during: 'request' | 'response', signal: AbortSignal): unknown {
+function exchangeFailure(error: unknown, peer: Peer, during: 'request' | 'response', signal: AbortSignal): unknown {
   const { url, name } = peer;
   if (signal.aborted) return signal.reason;
   if (error instanceof SealpinError) return error;

@@ -19,7 +19,7 @@ import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '.
  * Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written
  * without a copy.
  */
-const blockBytes = 1024 * 1024;
+const diskWriteBytes = 1024 * 1024;
 
 /**
  * Destination of a command's result. A file appears under its name complete, by `commit`, or not at
@@ -131,7 +131,7 @@ class FileSink implements Sink {
   async write(chunk: Uint8Array, onWritten?: () => void): Promise<void> {
     try {
       const { blocks } = await this.#open();
-      if (onWritten !== undefined && chunk.length >= blockBytes) {
+      if (onWritten !== undefined && chunk.length >= diskWriteBytes) {
         await blocks.writeThrough(chunk, onWritten);
         return;
       }
@@ -175,7 +175,7 @@ class FileSink implements Sink {
         constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0),
         this.#mode,
       );
-      this.#opened = { file, blocks: new BlockWriter(file, blockBytes) };
+      this.#opened = { file, blocks: new BlockWriter(file, diskWriteBytes) };
     }
     return this.#opened;
   }

@@ -14,7 +14,7 @@ import { loadSecrets, localPaths, makeLocal } from './state.ts';
 /**
  * Limits of the wait: a start with a large index to rebuild may take any time, as long as it works.
  */
-const limits = {
+const waitLimits = {
   /** Longest idle time of the service before it takes requests, in ms. */
   idleMs: 30_000,
   /** So much CPU time counts as work, in ms: what only waits uses less. */
@@ -38,7 +38,7 @@ const logLineBytes = 4096;
 export async function startDetached(
   { dataDir, env, signal, output }: Pick<Context, 'dataDir' | 'env' | 'signal' | 'output'>,
   flags: Readonly<Record<string, string | undefined>>,
-  { idleMs, workMs, answerMs } = limits,
+  { idleMs, workMs, answerMs } = waitLimits,
 ) {
   await makeLocal(dataDir);
   const paths = localPaths(dataDir);

@@ -84,7 +84,7 @@ function log(line: Record<string, string | number>): void {
   console.log(JSON.stringify(line));
 }
 
-function refuse(request: Request, { detail, hint }: Refusal): Response {
+function refusalResponse(request: Request, { detail, hint }: Refusal): Response {
   const requestId = crypto.randomUUID();
   log({ event: 'request', requestId, method: request.method, route: 'refused', status: 403, ms: 0, reason: detail });
   const problem = toProblem(new SealpinError('forbidden'), { type: problemType('forbidden'), detail, hint, requestId });
@@ -178,7 +178,7 @@ function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv)
       const id = namespace.idFromName(name).toString();
       if (existing.has(id)) return namespace.getByName(name);
       const call = async (path: readonly string[], args: unknown[]): Promise<unknown> => {
-        const isKnown = making.includes(path.at(-1) ?? '') || (await exists(className, id, env));
+        const isKnown = making.includes(path.at(-1) ?? '') || (await isExisting(className, id, env));
         let target: unknown = namespace.getByName(isKnown ? name : nobody);
         for (const member of path.slice(0, -1)) target = Reflect.get(target as object, member);
         return await (target as Record<string, (...args: unknown[]) => unknown>)[path.at(-1) ?? '']?.(...args);
@@ -207,7 +207,7 @@ function callsOf(
   });
 }
 
-async function exists(className: ClassName, id: string, { LOCAL_DATABASE: database }: GuardEnv): Promise<boolean> {
+async function isExisting(className: ClassName, id: string, { LOCAL_DATABASE: database }: GuardEnv): Promise<boolean> {
   const { ok } = (await database?.fetch(`http://local/${className}/${id}`)) ?? { ok: true };
   if (ok) existing.add(id);
   return ok;
@@ -329,9 +329,9 @@ export default {
       timingSafeEqual(utf8(request.headers.get(name) ?? ''), utf8(env.LOCAL_CONTROL));
     if (isOurs('sealpin-control')) return Response.json({ running: running.size });
     const reason = isOurs('sealpin-front') ? undefined : refusalOf(request, env);
-    if (reason !== undefined) return refuse(request, reason);
+    if (reason !== undefined) return refusalResponse(request, reason);
     const isTaken = request.headers.has('sealpin-handover');
-    if (isTaken && !isOurs('sealpin-handover')) return refuse(request, onlyInternal);
+    if (isTaken && !isOurs('sealpin-handover')) return refusalResponse(request, onlyInternal);
     const end = countRunning(request);
     let body: Promise<void> | undefined;
     try {

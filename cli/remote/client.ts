@@ -101,13 +101,13 @@ export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pi
  * none; the codes of `sendRequest`
  */
 export async function call(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
-  const response = await ask(service, path, o);
+  const response = await sendApiRequest(service, path, o);
   if (response.status >= 200 && response.status < 300) return response;
-  throw problemOf({ ...response, text: await readText(response) }, service);
+  throw responseProblem({ ...response, text: await readText(response) }, service);
 }
 
 /** Sends one request to the API, whatever its response is. Fails as `sendRequest`. */
-export function ask(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
+export function sendApiRequest(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
@@ -117,7 +117,7 @@ export function ask(service: ApiCaller, path: string, o: RequestOptions): Promis
 }
 
 /** The problem in a response whose body is `text`, with where the API key comes from. */
-export function problemOf(
+export function responseProblem(
   response: Pick<HttpResponse, 'status' | 'headers'> & { readonly text: string },
   { url, keyFrom, local }: ApiCaller,
 ): SealpinError {

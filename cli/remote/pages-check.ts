@@ -108,7 +108,7 @@ export async function checkPages(
   const etags = new Map<string, string>();
   let requests = 0;
   let isSteady = true;
-  const compare = async (page: Page, way: Way, visitor: Visitor): Promise<void> => {
+  const compare = async (page: ManifestPage, way: Way, visitor: Visitor): Promise<void> => {
     const etag = way.again === true ? etags.get(page.path) : undefined;
     if ((way.again === true && etag === undefined) || (way.query !== undefined && !isDocument(page))) return;
     const response = await ask(`${page.path}${way.query ?? ''}`, {
@@ -141,7 +141,7 @@ export async function checkPages(
   return { requests, differences: [...differences.values()], isSteady };
 }
 
-type Page = PagesManifest['pages'][number];
+type ManifestPage = PagesManifest['pages'][number];
 type Visitor = { readonly browser: string; readonly agent: string; readonly language: string };
 
 function visitorOf(round: number): Visitor {
@@ -150,12 +150,12 @@ function visitorOf(round: number): Visitor {
 }
 
 /** Recognizes a page that people open. */
-function isDocument({ headers }: Page): boolean {
+function isDocument({ headers }: ManifestPage): boolean {
   return headers['content-type']?.startsWith('text/html') === true;
 }
 
 /** The headers by which a browser says what it needs a page for (Fetch Metadata). */
-function requestHeaders(page: Page): Record<string, string> {
+function requestHeaders(page: ManifestPage): Record<string, string> {
   const { path, headers } = page;
   const type = headers['content-type'] ?? '';
   const within = (dest: string, mode: string, accept = '*/*') => ({
@@ -184,7 +184,7 @@ function requestHeaders(page: Page): Record<string, string> {
  */
 async function differencesOf(
   { status, headers, bytes, early }: PageResponse,
-  page: Page,
+  page: ManifestPage,
   isAgain: boolean,
 ): Promise<string[]> {
   if (status === 429 || status >= 500)

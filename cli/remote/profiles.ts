@@ -30,11 +30,11 @@ export function parseProfileName(text: string): string {
   });
 }
 
-const kept: Kept<typeof shape> = { name: 'profiles', shape, none: { v: 1, profiles: {} } };
+const profilesFile: Kept<typeof shape> = { name: 'profiles', shape, none: { v: 1, profiles: {} } };
 
 /** Reads the profiles. Fails as `readKept`. */
 export async function readProfiles(context: Context): Promise<Profiles> {
-  return profilesIn(await readKept(kept, context));
+  return profilesIn(await readKept(profilesFile, context));
 }
 
 /**
@@ -42,7 +42,7 @@ export async function readProfiles(context: Context): Promise<Profiles> {
  * throws.
  */
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
-  await changeKept(kept, context, (before) => {
+  await changeKept(profilesFile, context, (before) => {
     const { current, profiles } = change(profilesIn(before));
     const entries = [...profiles.values()].map((profile) => {
       const { name, ...members } = profile;

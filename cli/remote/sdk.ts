@@ -4,7 +4,7 @@
  */
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
-import { type ApiCaller, problemOf } from './client.ts';
+import { type ApiCaller, responseProblem } from './client.ts';
 import { sendRequest } from '../io/http.ts';
 
 /** Responses with these have no body (Fetch standard, "null body status"). */
@@ -20,7 +20,7 @@ export function sdkHttp(service: ApiCaller, context: Pick<Context, 'signal' | 't
     apiKey: service.apiKey,
     fetch: fetchWith(context),
     errorOf: ({ status }, text, retryAfter) =>
-      problemOf({ status, text, headers: retryAfter === null ? {} : { 'retry-after': retryAfter } }, service),
+      responseProblem({ status, text, headers: retryAfter === null ? {} : { 'retry-after': retryAfter } }, service),
   });
 }
 

@@ -52,7 +52,7 @@ export type SpoolState = Readonly<v.InferOutput<typeof SpoolState>>;
 
 type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
 
-const idBytes = 16;
+const spoolIdBytes = 16;
 const spoolFiles = ['container', 'state.json'];
 
 /**
@@ -62,7 +62,7 @@ export function spoolId(parts: readonly string[]): string {
   return createHash('sha256')
     .update(JSON.stringify(parts))
     .digest('hex')
-    .slice(0, 2 * idBytes);
+    .slice(0, 2 * spoolIdBytes);
 }
 
 /** Checks whether a killed or failed command left something under this name. */

@@ -1,7 +1,7 @@
 /** Resumable uploads over the HTTP client of the command line. */
 import type { Transport } from '../../client/resumable-upload.ts';
 import type { Context } from '../context.ts';
-import { ask, type ApiCaller, problemOf } from '../remote/client.ts';
+import { sendApiRequest, type ApiCaller, responseProblem } from '../remote/client.ts';
 import { headerOf, readText } from '../io/http.ts';
 
 /**
@@ -11,11 +11,11 @@ import { headerOf, readText } from '../io/http.ts';
 export function uploadTransport(service: ApiCaller, { timeouts }: Pick<Context, 'timeouts'>): Transport {
   return {
     async request({ path, ...o }) {
-      const response = await ask(service, path, { ...o, timeouts });
+      const response = await sendApiRequest(service, path, { ...o, timeouts });
       const text = await readText(response);
       return { status: response.status, text, header: (name) => headerOf(response, name) };
     },
     errorOf: ({ status, text, header }) =>
-      problemOf({ status, text, headers: { 'retry-after': header('retry-after') } }, service),
+      responseProblem({ status, text, headers: { 'retry-after': header('retry-after') } }, service),
   };
 }

@@ -1,13 +1,13 @@
 /** Replacing the key pair of an account with the SDK, over lines that break. */
 import { expect, test } from 'vitest';
-import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../testkit/faulty-proxy.ts';
 import { first } from '../../testkit/present.ts';
 import { sharedService } from '../../testkit/service.ts';
 import { connect } from '../index.ts';
 import { thrownBy } from './bytes.ts';
 
 const path = '/v1/account/rotation';
-const answered = (body: object): Fault => ({
+const answered = (body: object): ProxyFault => ({
   kind: 'answer',
   status: 200,
   headers: { 'Content-Type': 'application/json' },
@@ -17,13 +17,13 @@ const answered = (body: object): Fault => ({
 test('a rotation whose answers get lost is begun once, and completed', async () => {
   const service = await sharedService();
   const { apiKey } = await service.account();
-  const busy: Fault = {
+  const busy: ProxyFault = {
     kind: 'answer',
     status: 503,
     headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
     body: JSON.stringify({ type: 'x', title: 'x', status: 503, code: 'overloaded', requestId: 'x' }),
   };
-  const faults: Fault[] = [busy, { kind: 'swallow' }];
+  const faults: ProxyFault[] = [busy, { kind: 'swallow' }];
   const proxy = await faultyProxy(
     () => service.url,
     (request) => (request.path === path ? faults.shift() : undefined),

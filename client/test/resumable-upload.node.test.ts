@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
-import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/programs/tusd.ts';
 import { isTemporaryFailure } from '../attempts.ts';
 import { createUpload, endUpload, sendUpload, type SendOptions, type Transport } from '../resumable-upload.ts';
@@ -46,7 +46,7 @@ describe.runIf(hasTusd())('an upload', () => {
 
   /** Uploads random bytes through a proxy, without real pauses, and gives what happened. */
   async function uploadThrough(
-    fault: (request: Passed, before: readonly Passed[]) => Fault | undefined,
+    fault: (request: Passed, before: readonly Passed[]) => ProxyFault | undefined,
     o: Partial<SendOptions> & { bytes?: number } = {},
   ) {
     const { url, passed } = await faultyProxy(() => service.url, fault);

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { NewAccountResponse, Scope } from '../../shared/api.ts';
 import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../testkit/faulty-proxy.ts';
 import { inCi } from '../../testkit/long-run.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import type { Fetch } from '../service-http.ts';
@@ -92,8 +92,12 @@ describe('files that are sent', () => {
     const { apiKey } = await service.account();
     const direct = connect({ service: service.url, apiKey });
     // The account has a newer share by then: the wrong one.
-    const sendNewer = (): Fault => ({ kind: 'late', until: direct.send({ source: 'other', name: 'other' }) });
-    const faults: (() => Fault)[] = [() => ({ kind: 'answer', status: 502 }), () => ({ kind: 'swallow' }), sendNewer];
+    const sendNewer = (): ProxyFault => ({ kind: 'late', until: direct.send({ source: 'other', name: 'other' }) });
+    const faults: (() => ProxyFault)[] = [
+      () => ({ kind: 'answer', status: 502 }),
+      () => ({ kind: 'swallow' }),
+      sendNewer,
+    ];
     const { url } = await faultyProxy(
       () => service.url,
       ({ method, path }) => (method === 'POST' && path === '/v1/shares' ? faults.shift()?.() : undefined),

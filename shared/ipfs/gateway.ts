@@ -122,7 +122,7 @@ async function get(
   const problem = await readProblem?.(response);
   // What read the problem has finished with the body.
   if (response.body?.locked === false) await response.body.cancel();
-  throw refusalOf(response, type, problem);
+  throw gatewayRefusal(response, type, problem);
 }
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
@@ -131,7 +131,7 @@ const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
  * The error for a response that has no block. Nothing of the response but its status and its
  * problem goes into it.
  */
-function refusalOf(
+function gatewayRefusal(
   { status, headers }: GatewayResponse,
   type: string,
   problem: GatewayProblem | undefined,

@@ -30,19 +30,19 @@ export type Link =
 /** The version of share links. The others begin with a text that has a version of its own. */
 const shareVersion = '1';
 /** Bytes of a share's ID. */
-export const idBytes = 16;
+export const shareIdBytes = 16;
 /** Bytes of a share's secret. */
 export const secretBytes = 32;
 /** Of the P-256 point in an `age1tag1…` text. */
 const compressedPointBytes = 33;
-const idCharacters = base62Characters(idBytes);
+const idCharacters = base62Characters(shareIdBytes);
 
 /** Longer than any link, with room for what a mail program or a messenger adds to it. */
 const maxCharacters = 8192;
 
 /** Recognizes the form of a share's ID: 128 bits as 22 base62 characters. */
 export function isShareId(text: string): boolean {
-  return decodeBase62(text, idBytes) !== undefined;
+  return decodeBase62(text, shareIdBytes) !== undefined;
 }
 
 /**
@@ -55,7 +55,7 @@ export function printLink(link: Link): string {
   const fragment = fragmentOf(link);
   if (linkKinds[link.kind].parse(fragment) === undefined)
     throw new TypeError(`the parts of the ${link.kind} link are malformed`);
-  if (serviceOf(new URL(link.service)) !== link.service)
+  if (serviceText(new URL(link.service)) !== link.service)
     throw new TypeError('service must be an http: or https: URL that ends with a slash');
   return `${link.service}${linkKinds[link.kind].page}#${fragment}`;
 }
@@ -116,13 +116,13 @@ function parseAddress(address: string): { kind: Link['kind']; service: string } 
   const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
   const kind = (['share', 'blob', 'inbox', 'invitation'] as const).find((each) => linkKinds[each].page === page);
   url.pathname = folder;
-  const service = serviceOf(url);
+  const service = serviceText(url);
   if (kind === undefined || service === undefined) throw notALink();
   return { kind, service };
 }
 
 /** The text of a service's URL; undefined for a URL that none can have. */
-function serviceOf({ protocol, username, password, origin, pathname }: URL): string | undefined {
+function serviceText({ protocol, username, password, origin, pathname }: URL): string | undefined {
   const isWeb = (protocol === 'https:' || protocol === 'http:') && username === '' && password === '';
   return isWeb && pathname.endsWith('/') ? `${origin}${pathname}` : undefined;
 }

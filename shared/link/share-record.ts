@@ -20,7 +20,7 @@ import {
 import { encodeBase62 } from '../crypto/keys/base62.ts';
 import { SealpinError } from '../errors.ts';
 import { readAll } from '../streams/read-all.ts';
-import { idBytes, secretBytes } from './link.ts';
+import { shareIdBytes, secretBytes } from './link.ts';
 import { encodeParcel, maxParcelBytes, parcelTooLarge, parseSignedParcel, type Parcel } from './parcel.ts';
 import { checkClaim, type ParcelPlace, type Signing } from './parcel-signature.ts';
 
@@ -35,7 +35,7 @@ export const maxRecordBytes = maxParcelBytes + 1024;
  * @throws SealpinError `random_failed`
  */
 export function newShareId(): string {
-  return encodeBase62(draw(webProvider, idBytes));
+  return encodeBase62(draw(webProvider, shareIdBytes));
 }
 
 /**

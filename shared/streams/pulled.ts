@@ -33,7 +33,7 @@ export function pulled({ next, cancel, ahead = 0 }: Source): ReadableStream<Chun
           if (chunk === undefined) controller.close();
           else controller.enqueue(chunk);
         } catch (error) {
-          if (!isCancelled) abandon(cancel, error);
+          if (!isCancelled) cancelSource(cancel, error);
           throw error;
         }
       },
@@ -46,7 +46,7 @@ export function pulled({ next, cancel, ahead = 0 }: Source): ReadableStream<Chun
   );
 }
 
-function abandon(cancel: Source['cancel'], error: unknown): void {
+function cancelSource(cancel: Source['cancel'], error: unknown): void {
   const ended = (async () => cancel(error))();
   ended.catch(() => undefined);
 }

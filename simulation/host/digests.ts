@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 /** The fewest bytes whose digest is remembered. */
 const leastBytes = 16_384;
 /** Number of digests that are remembered. */
-const most = 64;
+const maxDigests = 64;
 
 type Known = { bytes: Uint8Array; digest: Uint8Array };
 
@@ -21,7 +21,7 @@ export function digestOf(algorithm: string, bytes: Uint8Array): Uint8Array<Array
   known.delete(key);
   known.set(key, { bytes: bytes.slice(), digest });
   const [oldest] = known.keys();
-  if (known.size > most && oldest !== undefined) known.delete(oldest);
+  if (known.size > maxDigests && oldest !== undefined) known.delete(oldest);
   return digest.slice();
 }
 

@@ -125,16 +125,19 @@ function cryptography(scheduler: Scheduler): Crypto {
       ...Object.fromEntries(names.map((name) => [name, threaded(name)])),
       // A request to S3 has five of them, for which no thread is woken.
       importKey: async (format: string, data: BufferSource, ...rest: [{ name?: string }, ...unknown[]]) =>
-        rest[0].name === 'HMAC' ? { hmac: bytesOf(data).slice() } : await imported(format, data, ...rest),
+        rest[0].name === 'HMAC' ? { hmac: bytesOfBufferSource(data).slice() } : await imported(format, data, ...rest),
       sign: async (algorithm: unknown, key: { hmac?: Uint8Array }, data: BufferSource) =>
-        key.hmac === undefined ? await signed(algorithm, key, data) : hmacOf(key.hmac, bytesOf(data)).buffer,
+        key.hmac === undefined
+          ? await signed(algorithm, key, data)
+          : hmacOf(key.hmac, bytesOfBufferSource(data)).buffer,
       async digest(algorithm: string, data: BufferSource) {
-        const bytes = bytesOf(data);
+        const bytes = bytesOfBufferSource(data);
         const digest = digestOf(algorithm, bytes);
         if (Buffer.from(bytes.subarray(0, objectsOf.length)).toString() === objectsOf) digest[0] = (digest[0] ?? 0) & 1;
         return digest.buffer;
       },
-      timingSafeEqual: (a: BufferSource, b: BufferSource) => timingSafeEqual(bytesOf(a), bytesOf(b)),
+      timingSafeEqual: (a: BufferSource, b: BufferSource) =>
+        timingSafeEqual(bytesOfBufferSource(a), bytesOfBufferSource(b)),
     },
   } as unknown as Crypto;
 }
@@ -185,7 +188,7 @@ class FixedLengthStream extends TransformStream<Uint8Array, Uint8Array> {
   }
 }
 
-function bytesOf(data: BufferSource): Uint8Array {
+function bytesOfBufferSource(data: BufferSource): Uint8Array {
   return ArrayBuffer.isView(data)
     ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
     : new Uint8Array(data);

@@ -18,7 +18,7 @@ export type Replacement = { file: string; from: string; to: string };
 /** A bundle that can be evaluated. */
 export type Code = { evaluate(globals: Globals): unknown };
 
-const names = [
+const globalNames = [
   'globalThis',
   'self',
   'Date',
@@ -47,14 +47,14 @@ export async function loadCode(replacements: readonly Replacement[] = []): Promi
   });
   const [missing] = open;
   if (missing !== undefined) throw new Error(`${missing.file} was not bundled`);
-  const parameters = ['require', 'module', ...names].join(', ');
+  const parameters = ['require', 'module', ...globalNames].join(', ');
   const script = new Script(`(function (${parameters}) {${text}\n})`, { filename: 'simulation-world.js' });
   const require = createRequire(import.meta.url);
   return {
     evaluate(globals) {
       const made = script.runInThisContext() as (...args: unknown[]) => void;
       const module = { exports: {} as unknown };
-      made(require, module, ...names.map((name) => globals[name]));
+      made(require, module, ...globalNames.map((name) => globals[name]));
       return module.exports;
     },
   };

@@ -2,7 +2,7 @@
 import type { Random } from '../host/random.ts';
 import { newOwner, type Scheduler } from '../host/scheduler.ts';
 
-const travelMs = { from: 0.5, to: 80 };
+const backendTravelMs = { from: 0.5, to: 80 };
 
 /** The ways in which a backend fails for a while. */
 export const troubles = [
@@ -20,7 +20,7 @@ export const troubles = [
 export type Trouble = (typeof troubles)[number];
 
 /** Share of the requests that meet a trouble which is not there all the time. */
-const share = 0.3;
+const troubledShare = 0.3;
 /**
  * Time by which a late request is late, in ms: less than the 30 s for which the product waits for
  * what a store has not answered. The index of a file that came later would stay without a row.
@@ -54,7 +54,7 @@ export class Behaviour {
 
   /** Tells whether a request meets a trouble that some of them meet. */
   meets(trouble: Trouble): boolean {
-    return this.has(trouble) && this.random.chance(share);
+    return this.has(trouble) && this.random.chance(troubledShare);
   }
 
   /** Changes bytes, where the backend lies. */
@@ -84,7 +84,7 @@ export class Behaviour {
     const { owner } = scheduler;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const name = `${this.id} ${label}`;
-    const travel = (): number => random.spread(travelMs.from, travelMs.to);
+    const travel = (): number => random.spread(backendTravelMs.from, backendTravelMs.to);
     const answer = (settle: () => void): void => {
       const settled = (): void => {
         signal?.removeEventListener('abort', aborted);
@@ -116,7 +116,7 @@ export class Behaviour {
   /** Time after which a request arrives, in ms. */
   #travelMs(): number {
     const { random } = this;
-    const ms = random.spread(travelMs.from, travelMs.to);
+    const ms = random.spread(backendTravelMs.from, backendTravelMs.to);
     return ms + (this.meets('late') ? random.spread(lateMs.from, lateMs.to) : 0);
   }
 
@@ -138,7 +138,7 @@ export class Behaviour {
 }
 
 /** Reads a whole body. */
-export async function bytesOf(body: AsyncIterable<Uint8Array> | Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+export async function readWholeBody(body: AsyncIterable<Uint8Array> | Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   if (body instanceof Uint8Array) return body.slice();
   const chunks: Uint8Array[] = [];
   for await (const chunk of body) chunks.push(new Uint8Array(chunk));
@@ -155,7 +155,7 @@ export async function sentWithin(
   const aborted = (): void => reject(signal?.reason as Error);
   signal?.addEventListener('abort', aborted);
   try {
-    return await Promise.race([bytesOf(body), promise]);
+    return await Promise.race([readWholeBody(body), promise]);
   } finally {
     signal?.removeEventListener('abort', aborted);
   }

@@ -11,7 +11,7 @@ export type Worker = { fetch(request: Request, env: object, context: object): Re
 
 /** The address of the service. */
 export const origin = 'https://files.example.com';
-const travelMs = { from: 1, to: 120 };
+const clientTravelMs = { from: 1, to: 120 };
 /** Time for which a Worker may go on without its client, in ms. */
 const graceMs = 30_000;
 
@@ -53,16 +53,21 @@ export class Edge {
     const broken = (): void => {
       handed?.leave();
       scheduler.later(graceMs, 'grace', () => scheduler.kill(owner), newOwner('edge'));
-      scheduler.later(random.spread(travelMs.from, travelMs.to), 'line broke', () => reject(new Broken()), client);
+      scheduler.later(
+        random.spread(clientTravelMs.from, clientTravelMs.to),
+        'line broke',
+        () => reject(new Broken()),
+        client,
+      );
     };
     this.#running.set(owner, broken);
-    const travel = (): number => random.spread(travelMs.from, travelMs.to);
+    const travel = (): number => random.spread(clientTravelMs.from, clientTravelMs.to);
     const serve = async (): Promise<void> => {
       const waiting: Promise<unknown>[] = [];
       const context = { waitUntil: (work: Promise<unknown>) => void waiting.push(work), passThroughOnException() {} };
       const ask = async (request: Request): Promise<Answer> => {
         const response = await this.#o.worker.fetch(request, this.#o.env, context);
-        return { status: response.status, headers: response.headers, ...(await read(response)) };
+        return { status: response.status, headers: response.headers, ...(await readAnswer(response)) };
       };
       const asked: Line['asked'] = (headers, body) =>
         this.#request({ ...sent, headers: { ...sent.headers, ...headers } }, body);
@@ -107,7 +112,7 @@ function inPieces(bytes: Uint8Array, count: number): Uint8Array[] {
   return Array.from({ length: Math.ceil(bytes.length / each) }, (_, i) => bytes.slice(i * each, (i + 1) * each));
 }
 
-async function read(response: Response): Promise<Pick<Answer, 'bytes' | 'isWhole'>> {
+async function readAnswer(response: Response): Promise<Pick<Answer, 'bytes' | 'isWhole'>> {
   const chunks: Uint8Array[] = [];
   let isWhole = true;
   try {

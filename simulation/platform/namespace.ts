@@ -9,7 +9,7 @@ import {
 } from './simulated-object.ts';
 
 /** Time that a call travels, in ms. */
-const travelMs = { from: 0.2, to: 40 };
+const callTravelMs = { from: 0.2, to: 40 };
 
 /** All objects of a class. */
 export class Namespace {
@@ -65,7 +65,7 @@ export class Namespace {
     const sent = structuredClone(args);
     const caller = scheduler.owner;
     const random = scheduler.random(caller.name);
-    const travel = (): number => random.spread(travelMs.from, travelMs.to);
+    const travel = (): number => random.spread(callTravelMs.from, callTravelMs.to);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const method = `${this.#name} ${name} ${path.join('.')}`;
     const answer = (label: string, settle: () => void): void =>

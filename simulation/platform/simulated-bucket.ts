@@ -1,7 +1,7 @@
 /** A bucket of R2, as a Worker sees its binding. */
-import { bytesOf, type Behaviour } from './behaviour.ts';
+import { readWholeBody, type Behaviour } from './behaviour.ts';
 
-type Stored = { bytes: Uint8Array; at: number };
+type StoredObject = { bytes: Uint8Array; at: number };
 
 export type BucketOptions = {
   /** Called before an object is sent here: one that arrives late is swept up. */
@@ -10,7 +10,7 @@ export type BucketOptions = {
 
 export class SimulatedBucket {
   readonly behaviour: Behaviour;
-  readonly objects = new Map<string, Stored>();
+  readonly objects = new Map<string, StoredObject>();
   /** CIDs whose index was changed here. */
   readonly damaged = new Set<string>();
   readonly #o: BucketOptions;
@@ -65,7 +65,7 @@ export class SimulatedBucket {
         body: Uint8Array | ReadableStream<Uint8Array>,
         o?: { onlyIf?: { etagDoesNotMatch: string } },
       ) => {
-        const bytes = await bytesOf(body);
+        const bytes = await readWholeBody(body);
         this.sent(key);
         return await request(`put ${key}`, () => this.#put(key, bytes, o?.onlyIf !== undefined));
       },

@@ -9,7 +9,7 @@ import type { Line, Sent } from './line.ts';
 import { SimulatedHandover, type Asked, type HandoverOptions } from './simulated-handover.ts';
 
 /** The share of the requests whose bytes the node may take or give, of which it does. */
-const share = 0.7;
+const handedOverShare = 0.7;
 
 export class SimulatedFront {
   readonly #o: HandoverOptions;
@@ -33,7 +33,8 @@ export class SimulatedFront {
     const bytes = Math.max(leafBytes, body?.length ?? 0);
     const fields = { ...Object.fromEntries(new Headers(headers)), 'content-length': String(bytes) };
     const asked: Asked = { method, url: path, headers: fields };
-    if (!isHandedOver(asked as IncomingMessage) || !this.#o.scheduler.random('front').chance(share)) return undefined;
+    if (!isHandedOver(asked as IncomingMessage) || !this.#o.scheduler.random('front').chance(handedOverShare))
+      return undefined;
     const made = new SimulatedHandover(this.#o, line, asked);
     this.handovers.set(made.request, body === undefined ? {} : { report: made.report() });
     this.#running.add(made);

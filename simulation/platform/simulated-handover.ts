@@ -10,7 +10,7 @@ import { receive, receiveParts, type FileIntake } from '../../cli/local/node/dir
 import { newOwner, type Owner, type Scheduler } from '../host/scheduler.ts';
 import type { Answer, Line } from './line.ts';
 
-const travelMs = { from: 0.2, to: 40 };
+const handoverTravelMs = { from: 0.2, to: 40 };
 /** Time between pieces of a body, in ms: the Worker hears that some arrive. */
 const pieceMs = { from: 1, to: 400 };
 /** The same where a part ends before its client goes on. */
@@ -55,7 +55,7 @@ export class SimulatedHandover {
     if (this.#isKept) return;
     this.#upstream.destroy();
     const left = (): void => this.#left.abort(new Error('The client has disconnected.'));
-    this.#o.scheduler.later(this.#ms(travelMs), 'the line to the Worker broke', left, this.#line.worker);
+    this.#o.scheduler.later(this.#ms(handoverTravelMs), 'the line to the Worker broke', left, this.#line.worker);
   }
 
   /** What comes instead of the body, which is received once the Worker asks for it. */
@@ -70,7 +70,7 @@ export class SimulatedHandover {
     let isAsked = false;
     let rest: Uint8Array | undefined = new Uint8Array();
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-      if (!isAsked) scheduler.later(this.#ms(travelMs), 'the body is asked for', begin, this.owner);
+      if (!isAsked) scheduler.later(this.#ms(handoverTravelMs), 'the body is asked for', begin, this.owner);
       isAsked = true;
       const failed = await (rest?.length === 0 ? told.next() : Promise.resolve({ value: rest })).then(
         ({ value }) => void (rest = value),
@@ -78,7 +78,7 @@ export class SimulatedHandover {
       );
       // Only the living hear of it.
       await new Promise<void>((resolve) => {
-        scheduler.later(this.#ms(travelMs), 'a line to the Worker', resolve, this.#line.worker);
+        scheduler.later(this.#ms(handoverTravelMs), 'a line to the Worker', resolve, this.#line.worker);
       });
       if (failed === true || this.owner.isDead) return controller.error(new TypeError('Network connection lost.'));
       if (rest === undefined) return controller.close();
@@ -129,7 +129,7 @@ export class SimulatedHandover {
     const { node, intake, scheduler } = this.#o;
     const read = async function* (this: SimulatedHandover, pieces: AsyncIterable<Uint8Array>) {
       for await (const piece of pieces) {
-        await scheduler.sleep(this.#ms(travelMs), 'bytes are read');
+        await scheduler.sleep(this.#ms(handoverTravelMs), 'bytes are read');
         yield piece;
       }
     }.bind(this);
@@ -154,7 +154,7 @@ export class SimulatedHandover {
     }
   }
 
-  #ms({ from, to }: typeof travelMs): number {
+  #ms({ from, to }: typeof handoverTravelMs): number {
     return this.#o.scheduler.random('front').spread(from, to);
   }
 }

@@ -3,10 +3,10 @@ import { EventEmitter } from 'node:events';
 import { streamOf } from '../../shared/crypto/bytes.ts';
 import { carOf, carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid } from '../../shared/ipfs/index.ts';
 import { sha256, type BlockSource } from '../../shared/ipfs/index.ts';
-import { bytesOf, sentWithin, type Behaviour } from './behaviour.ts';
+import { readWholeBody, sentWithin, type Behaviour } from './behaviour.ts';
 
 /** Answer of a Kubo to a command: bytes, an object in JSON, or an error with a message. */
-type Answer = { bytes: Uint8Array } | { json: object } | { message: string };
+type KuboAnswer = { bytes: Uint8Array } | { json: object } | { message: string };
 
 type Command = { query: URLSearchParams; body: Uint8Array };
 
@@ -134,7 +134,7 @@ export class SimulatedKubo {
     return pin !== cid && this.rootOf(pin) === cid;
   }
 
-  async #do(command: string, { query, body }: Command): Promise<Answer | 'busy'> {
+  async #do(command: string, { query, body }: Command): Promise<KuboAnswer | 'busy'> {
     const { behaviour } = this;
     if (behaviour.meets('busy')) return 'busy';
     const arg = query.get('arg') ?? '';
@@ -172,7 +172,7 @@ export class SimulatedKubo {
     }
   }
 
-  async #import(multipart: Uint8Array): Promise<Answer> {
+  async #import(multipart: Uint8Array): Promise<KuboAnswer> {
     if (this.behaviour.has('full')) return { message: 'write blocks.log: no space left on device' };
     const text = Buffer.from(multipart);
     const start = text.indexOf('\r\n\r\n') + 4;
@@ -190,7 +190,7 @@ export class SimulatedKubo {
     return { json: { Stats: { BlockCount: count } } };
   }
 
-  #pin(cid: string, name: string): Answer {
+  #pin(cid: string, name: string): KuboAnswer {
     const missing = this.#missingBelow(cid);
     if (missing !== undefined) return { message: `pin: ipld: could not find ${missing}` };
     this.#o.pinned(this.rootOf(cid));
@@ -199,12 +199,12 @@ export class SimulatedKubo {
     return { json: { Pins: [cid] } };
   }
 
-  async #cat(cid: string, offset: number, length: number): Promise<Answer> {
+  async #cat(cid: string, offset: number, length: number): Promise<KuboAnswer> {
     const missing = this.#missingBelow(cid);
     if (missing !== undefined) return { message: `ipld: could not find ${missing}` };
     try {
       const file = await openFile(cid, [this.#itself]);
-      return { bytes: await bytesOf(file.read(offset, Math.min(offset + length, file.size))) };
+      return { bytes: await readWholeBody(file.read(offset, Math.min(offset + length, file.size))) };
     } catch {
       // A damaged block: Kubo does not hash what it reads, and sends something else.
       return { bytes: new Uint8Array(length) };
@@ -214,7 +214,7 @@ export class SimulatedKubo {
   /**
    * Removes a pin. What is damaged goes with it: else nobody would have what is stored there next.
    */
-  #unpin(cid: string): Answer {
+  #unpin(cid: string): KuboAnswer {
     if (!this.pins.delete(cid)) return { message: 'not pinned or pinned indirectly' };
     const kept = this.#below(this.#damaged.size > 0 ? this.pins.keys() : []);
     for (const each of this.#damaged) if (!kept.has(each)) this.blocks.delete(each);

@@ -7,7 +7,7 @@ import { SimulatedBucket, type BucketOptions } from './simulated-bucket.ts';
 /** A version of an object; without bytes it says that there is none from then on. */
 type Version = { id: string; bytes: Uint8Array | undefined; at: number };
 
-type Asked = {
+type ReceivedRequest = {
   method: string;
   key: string;
   query: URLSearchParams;
@@ -59,7 +59,7 @@ export class SimulatedS3 extends SimulatedBucket {
     this.#versions?.delete(key);
   }
 
-  #answer(asked: Asked): Response {
+  #answer(asked: ReceivedRequest): Response {
     const { behaviour } = this;
     if (!/^AWS4-HMAC-SHA256 .*Signature=[0-9a-f]{64}$/.test(asked.headers.get('Authorization') ?? ''))
       return errorOf(403, 'AccessDenied');
@@ -72,17 +72,17 @@ export class SimulatedS3 extends SimulatedBucket {
     return errorOf(200, 'InternalError');
   }
 
-  #do({ method, key, query, headers, body, signal }: Asked): Response {
+  #do({ method, key, query, headers, body, signal }: ReceivedRequest): Response {
     const found = this.objects.get(key);
     if (method === 'PUT') return this.#put(key, body, headers.get('If-None-Match') === '*');
     if (method === 'DELETE') return this.#delete(key, query.get('versionId'));
     if (key === '') return this.#list(query);
     if (found === undefined) return errorOf(404, 'NoSuchKey', method);
-    if (method === 'HEAD') return lengthOf(new Response(null), found.bytes.length);
+    if (method === 'HEAD') return withLength(new Response(null), found.bytes.length);
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(headers.get('Range') ?? '') ?? [];
     const part = from === undefined ? found.bytes : found.bytes.subarray(Number(from), Number(to) + 1);
     const stream = this.behaviour.stream(part, signal) as BodyInit;
-    return lengthOf(new Response(stream, { status: from === undefined ? 200 : 206 }), part.length);
+    return withLength(new Response(stream, { status: from === undefined ? 200 : 206 }), part.length);
   }
 
   #put(key: string, bytes: Uint8Array, onlyNew: boolean): Response {
@@ -152,7 +152,7 @@ function timeIn(at: number): string {
   return `<LastModified>${new Date(at).toISOString()}</LastModified>`;
 }
 
-function lengthOf(response: Response, bytes: number): Response {
+function withLength(response: Response, bytes: number): Response {
   response.headers.set('Content-Length', String(bytes));
   return response;
 }

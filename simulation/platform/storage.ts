@@ -6,38 +6,38 @@ import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSy
 import type { Random } from '../host/random.ts';
 
 type Value = ArrayBuffer | string | number | null;
-type Row = Record<string, Value>;
+type CursorRow = Record<string, Value>;
 
 /** The rows of a statement that has run. */
 class Cursor {
-  readonly #rows: Row[];
+  readonly #rows: CursorRow[];
 
-  constructor(rows: Row[]) {
+  constructor(rows: CursorRow[]) {
     this.#rows = rows;
   }
 
-  toArray(): Row[] {
+  toArray(): CursorRow[] {
     return this.#rows.splice(0);
   }
 
-  one(): Row {
+  one(): CursorRow {
     const [first, ...others] = this.#rows;
     if (first === undefined || others.length > 0)
       throw new Error(`Expected exactly one result from SQL query, but got ${first ? 'multiple' : 'no'} results.`);
     return first;
   }
 
-  next(): { done: boolean; value: Row | undefined } {
+  next(): { done: boolean; value: CursorRow | undefined } {
     const value = this.#rows.shift();
     return { done: value === undefined, value };
   }
 
-  [Symbol.iterator](): Iterator<Row> {
+  [Symbol.iterator](): Iterator<CursorRow> {
     return this.toArray()[Symbol.iterator]();
   }
 }
 
-type Options = {
+type StorageOptions = {
   random: Random;
   /** Called before each query. */
   step(): void;
@@ -46,11 +46,11 @@ type Options = {
 };
 
 export class Storage {
-  readonly #o: Options;
+  readonly #o: StorageOptions;
   readonly #database = new DatabaseSync(':memory:');
   readonly #statements = new Map<string, StatementSync>();
   /** What is known of the schema since it changed last. */
-  readonly #schema = { settled: new Set<string>(), rows: new Map<string, Row[]>(), tables: [] as string[] };
+  readonly #schema = { settled: new Set<string>(), rows: new Map<string, CursorRow[]>(), tables: [] as string[] };
   #schemas = 0;
   #alarm: { set: number | null; committed: number | null } = { set: null, committed: null };
   #isOpen = false;
@@ -59,7 +59,7 @@ export class Storage {
   isRinging = false;
   readonly sql = { exec: (query: string, ...values: unknown[]) => this.#exec(query, values) };
 
-  constructor(options: Options) {
+  constructor(options: StorageOptions) {
     this.#o = options;
     const random = (): bigint => BigInt(options.random.below(2 ** 32)) * 2n ** 20n;
     this.#database.function('random', { deterministic: false }, random);
@@ -179,7 +179,7 @@ export class Storage {
 
   #exec(query: string, values: unknown[]): Cursor {
     this.#o.step();
-    const kind = kindOf(query);
+    const kind = queryKind(query);
     if (!kind.isRead) this.#begin();
     if (kind.isDefinition || (values.length === 0 && kind.isList)) {
       this.#define(query);
@@ -189,14 +189,14 @@ export class Storage {
     return new Cursor(this.#rowsOf(query, values));
   }
 
-  #rowsOf(query: string, values: unknown[]): Row[] {
+  #rowsOf(query: string, values: unknown[]): CursorRow[] {
     const rows = this.#prepared(query).all(...values.map(bound));
     for (const row of rows) give(row);
-    return rows as Row[];
+    return rows as CursorRow[];
   }
 
   /** Rows of a query about the schema, which are the same until it changes. */
-  #ofSchema(query: string, values: unknown[]): Row[] {
+  #ofSchema(query: string, values: unknown[]): CursorRow[] {
     const { rows } = this.#schema;
     const name = `${query} ${values.join(' ')}`;
     let known = rows.get(name);
@@ -238,7 +238,7 @@ type QueryKind = { isRead: boolean; isDefinition: boolean; isList: boolean; isOf
 
 const kindsOfQueries = new Map<string, QueryKind>();
 
-function kindOf(query: string): QueryKind {
+function queryKind(query: string): QueryKind {
   let kind = kindsOfQueries.get(query);
   if (kind !== undefined) return kind;
   kind = {

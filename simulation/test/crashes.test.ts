@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { ci, long } from '../../testkit/long-run.ts';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { runPlan } from '../runner.ts';
-import type { Fault } from '../world/plan.ts';
+import type { SimulatedFault } from '../world/plan.ts';
 import { planFrom } from './histories.ts';
 
 let code: Code;
@@ -16,7 +16,7 @@ const handedOver = planFrom('handed-over.json');
 const partsHandedOver = planFrom('parts-handed-over.json');
 
 /** What ends once so many tasks have run, or commits were made. */
-const crashes: Record<string, (after: number) => Fault> = {
+const crashes: Record<string, (after: number) => SimulatedFault> = {
   'a power cut': (after) => ({ kind: 'power cut', afterTasks: after }),
   'the end of the isolate': (after) => ({ kind: 'isolate ends', afterTasks: after }),
   'the end of an object that is at work': (after) => ({ kind: 'object crashes', nth: after, afterTasks: after }),

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import type { Actor } from '../world/actor.ts';
 import { Model, type ModelFile, type ModelShare } from '../world/model.ts';
-import { open } from '../world/share-actions.ts';
+import { openAsReceiver } from '../world/share-actions.ts';
 
 // Nothing of the service is needed here.
 vi.mock('../world/simulated-service.ts', () => ({ adminToken: '' }));
@@ -74,7 +74,7 @@ test.for([
     const bytes = Buffer.from(JSON.stringify({ record: 'r', opensLeft: 1 }));
     const answer = { status: told.status, headers, bytes, isWhole: true };
     const ask = async () => ({ ...told, code: undefined, answer, attempts: 1 });
-    await open({ world: { model }, now: 5, ask } as unknown as Actor, { of: 3, receiver: 0, kind: 'open' });
+    await openAsReceiver({ world: { model }, now: 5, ask } as unknown as Actor, { of: 3, receiver: 0, kind: 'open' });
     model.shareRests(model.shares[0] as ModelShare, 6, { opens: 2, opensLeft: 2 - used, expiresAt: Infinity });
   };
   const may: number[] = [];

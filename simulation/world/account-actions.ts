@@ -1,6 +1,7 @@
 /** The operator's and the owner's work on accounts and API keys. */
-import { dayMs, hourMs, type ActingWorld, type Actor, type Doing } from './actor.ts';
-import { ask, jsonOf } from './asking.ts';
+import { dayMs, hourMs } from '../../shared/time.ts';
+import type { ActingWorld, Actor, Doing } from './actor.ts';
+import { ask, answerJson } from './asking.ts';
 import { Violation } from './model.ts';
 import { adminToken } from './simulated-service.ts';
 
@@ -13,7 +14,7 @@ export async function openAccount(world: ActingWorld, account: number): Promise<
   let told = await ask(service, request);
   // One whose answer was lost is closed at the end.
   for (; told.status !== 201; told = await ask(service, request)) await service.scheduler.sleep(hourMs, 'pause');
-  const { account: made, apiKey } = jsonOf<{ account: { id: string }; apiKey: string }>(told.answer);
+  const { account: made, apiKey } = answerJson<{ account: { id: string }; apiKey: string }>(told.answer);
   accounts[account] = { id: made.id, apiKey, isClosing: false };
   model.quotas.opened(account, quotaBytes, service.scheduler.now);
 }
@@ -66,7 +67,7 @@ export async function makeKey(actor: Actor, { kind, files, bytes, days }: Doing<
     return;
   }
   terms.madeBy = actor.now;
-  const { apiKey: made, key } = jsonOf<{ apiKey: string; key: { id: string } }>(told.answer);
+  const { apiKey: made, key } = answerJson<{ apiKey: string; key: { id: string } }>(told.answer);
   keys.set(step, Object.assign(terms, { id: key.id, apiKey: made }));
 }
 
@@ -90,7 +91,7 @@ export async function revokeKey(actor: Actor, { of }: Doing<'revokeKey'>): Promi
 export async function rotate(actor: Actor): Promise<void> {
   const { keys, accounts } = actor.world;
   const { apiKey = '' } = accounts[actor.step.by] ?? {};
-  const { account, rotation } = jsonOf<{ account?: { publicKey: string }; rotation?: { replaces: string } }>(
+  const { account, rotation } = answerJson<{ account?: { publicKey: string }; rotation?: { replaces: string } }>(
     (await actor.ask('GET', '/v1/account', { apiKey })).answer,
   );
   const publicKey = rotation?.replaces ?? account?.publicKey;
@@ -99,7 +100,7 @@ export async function rotate(actor: Actor): Promise<void> {
   for (const key of others) key.endsFrom = Math.min(key.endsFrom, actor.now);
   for (let tries = publicKey === undefined ? 8 : 0; tries < 8; tries += 1) {
     const told = await actor.ask('POST', '/v1/account/rotation', { json: { publicKey }, apiKey });
-    const { done, unreadable } = jsonOf<{ done?: boolean; unreadable?: string[] }>(told.answer);
+    const { done, unreadable } = answerJson<{ done?: boolean; unreadable?: string[] }>(told.answer);
     if (unreadable !== undefined) throw new Violation(`a rotation cannot read ${unreadable[0]}`);
     // One that runs already may be older than a key.
     if (told.status === 200 && rotation === undefined)

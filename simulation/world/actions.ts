@@ -2,9 +2,9 @@
 import { newOwner } from '../host/scheduler.ts';
 import { close, makeKey, revokeKey, rotate, setQuota } from './account-actions.ts';
 import { Actor, type ActingWorld, type ActionStep, type Doing } from './actor.ts';
-import { deny, expire, look, note, remove } from './file-actions.ts';
+import { deny, expire, lookAtFile, note, remove } from './file-actions.ts';
 import type { Action } from './plan.ts';
-import { change, open, revoke, share } from './share-actions.ts';
+import { changeShareTerms, openAsReceiver, revoke, shareFile } from './share-actions.ts';
 import { readSigned, store, storeSigned, upload } from './storing.ts';
 
 /** Does a step. */
@@ -18,19 +18,19 @@ const work = {
   store,
   storeSigned,
   upload,
-  read: look,
+  read: lookAtFile,
   readSigned,
-  receipt: look,
-  verify: look,
+  receipt: lookAtFile,
+  verify: lookAtFile,
   delete: (actor: Actor, { of }: Doing<'delete'>) => remove(actor, [of]),
   deleteAll: (actor: Actor, { of }: Doing<'deleteAll'>) => remove(actor, of),
   list: (actor: Actor) => actor.ask('GET', '/v1/storage?limit=100'),
   expire,
   note,
   deny,
-  share,
-  open,
-  change,
+  share: shareFile,
+  open: openAsReceiver,
+  change: changeShareTerms,
   revoke,
   key: makeKey,
   invite: makeKey,

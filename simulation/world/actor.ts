@@ -37,9 +37,6 @@ export type Doing<K extends Action['kind']> = Action extends infer A
     : never
   : never;
 
-export const hourMs = 3_600_000;
-export const dayMs = 86_400_000;
-
 /** The actor of a step. */
 export class Actor {
   readonly world: ActingWorld;

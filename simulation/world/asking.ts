@@ -1,7 +1,7 @@
 /** Clients that try again by the published rules, and tell what they saw. */
 import { isSealpinError } from '../../shared/errors.ts';
 import { gateway, openFile, type GatewayFetch } from '../../shared/ipfs/index.ts';
-import { bytesOf } from '../platform/behaviour.ts';
+import { readWholeBody } from '../platform/behaviour.ts';
 import { Broken, origin } from '../platform/edge.ts';
 import type { Answer, Sent } from '../platform/line.ts';
 import { Violation, type Outcome } from './model.ts';
@@ -24,7 +24,7 @@ const patienceMs = 300_000;
 
 /** The JSON of an answer; of one that did not come, or has no body, an empty object. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what the caller takes it for
-export function jsonOf<T>(answer: Answer | undefined): T {
+export function answerJson<T>(answer: Answer | undefined): T {
   const isWhole = answer?.isWhole === true && answer.bytes.length > 0;
   return JSON.parse(isWhole ? Buffer.from(answer.bytes).toString() : '{}') as T;
 }
@@ -40,10 +40,10 @@ export async function ask(service: SimulatedService, request: Request): Promise<
   const body = json === undefined ? sent.body : new TextEncoder().encode(JSON.stringify(json));
   let isCertain = true;
   for (let attempts = 1; ; attempts += 1) {
-    const answer = await once(service, { ...sent, headers, body });
+    const answer = await askOnce(service, { ...sent, headers, body });
     const status = answer?.status ?? 0;
     const isRefused = status >= 400 && status < 500;
-    const code = status >= 400 ? jsonOf<{ code?: string }>(answer).code : undefined;
+    const code = status >= 400 ? answerJson<{ code?: string }>(answer).code : undefined;
     const isTemporary = status === 0 || [409, 423, 429, 503].includes(status);
     const told = { status, code, answer, isCertain: isCertain && (status === 200 || isRefused), attempts };
     if (status >= 200 && status < 300) return { ...told, isCertain: true };
@@ -69,9 +69,9 @@ export async function readCid(
     const told = await get(url.replace(origin, ''), headers);
     seen.push(told);
     if (told.answer === undefined) throw new TypeError('The line broke.');
-    return { ...told.answer, body: bodyOf(told.answer) };
+    return { ...told.answer, body: answerBody(told.answer) };
   };
-  const reading = openFile(cid, [gateway({ url: origin, fetch })]).then((file) => bytesOf(file.read()));
+  const reading = openFile(cid, [gateway({ url: origin, fetch })]).then((file) => readWholeBody(file.read()));
   const bytes = await reading.catch((error: unknown) => {
     if (!isSealpinError(error)) throw error;
     return undefined;
@@ -81,7 +81,7 @@ export async function readCid(
 }
 
 /** The body of an answer, which fails where that broke off. */
-function bodyOf({ bytes, isWhole }: Answer): ReadableStream<Uint8Array> {
+function answerBody({ bytes, isWhole }: Answer): ReadableStream<Uint8Array> {
   const pieces = [bytes];
   return new ReadableStream({
     pull(controller) {
@@ -94,7 +94,7 @@ function bodyOf({ bytes, isWhole }: Answer): ReadableStream<Uint8Array> {
 }
 
 /** Sends a request once. @returns undefined where the line broke */
-async function once({ scheduler, edge }: SimulatedService, sent: Sent): Promise<Answer | undefined> {
+async function askOnce({ scheduler, edge }: SimulatedService, sent: Sent): Promise<Answer | undefined> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const waits = (): void =>
     reject(new Violation(`${sent.method} ${sent.path.split('?')[0]} has no answer after ${patienceMs / 1_000} s`));

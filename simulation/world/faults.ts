@@ -1,7 +1,7 @@
 /** The faults of a plan, and when they end. */
 import { newOwner, type Owner } from '../host/scheduler.ts';
 import type { ActingWorld } from './actor.ts';
-import type { Fault } from './plan.ts';
+import type { SimulatedFault } from './plan.ts';
 
 /** A fault that strikes after so many tasks, or commits. */
 type Armed = { after: number; of: 'tasks' | 'commits'; strike(owner: Owner): void };
@@ -19,10 +19,10 @@ export class Faults {
   }
 
   /** Begins a fault. @returns how long it lasts, in ms */
-  begin(fault: Fault, name: string): number {
+  begin(fault: SimulatedFault, name: string): number {
     const { service, tell } = this.#world;
     const { scheduler } = service;
-    tell(`${name}: ${describe(fault)}`);
+    tell(`${name}: ${faultText(fault)}`);
     const until = (ms: number, end: () => void): number => {
       scheduler.later(ms, 'a fault ends', end, newOwner('faults'));
       return ms;
@@ -96,7 +96,10 @@ export class Faults {
    * must have a copy whose removal is not under way: before a removal, the service asks for the pin
    * that stays, and it read the bytes before that.
    */
-  async #harm({ kind, backend, nth }: Extract<Fault, { kind: 'lose' | 'damage' }>, name: string): Promise<void> {
+  async #harm(
+    { kind, backend, nth }: Extract<SimulatedFault, { kind: 'lose' | 'damage' }>,
+    name: string,
+  ): Promise<void> {
     const { service, tell } = this.#world;
     const others = [...service.kubos.keys(), ...service.buckets.keys()].filter((id) => id !== backend);
     const kubo = service.kubos.get(backend);
@@ -125,7 +128,7 @@ export class Faults {
   }
 }
 
-function describe(fault: Fault): string {
+function faultText(fault: SimulatedFault): string {
   const { kind, ...rest } = fault;
   return `${kind} ${JSON.stringify(rest)}`;
 }

@@ -1,10 +1,11 @@
 /** Clients that read, change and delete files, and the operator who denies some. */
-import { dayMs, type Actor, type Doing } from './actor.ts';
-import { jsonOf, readCid, type Told } from './asking.ts';
+import { dayMs } from '../../shared/time.ts';
+import type { Actor, Doing } from './actor.ts';
+import { answerJson, readCid, type Told } from './asking.ts';
 import { mustBeGone, Violation, type ModelFile } from './model.ts';
 
 /** Asks about a file, or for its bytes. */
-export async function look(actor: Actor, action: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
+export async function lookAtFile(actor: Actor, action: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
   const { kind } = action;
   const file = actor.known(action.of);
   if (file === undefined) return;
@@ -53,7 +54,7 @@ export async function remove(actor: Actor, steps: readonly number[]): Promise<vo
 /** Checks that what a receipt calls gone is gone, unless somebody else has the same bytes. */
 async function checkReceipt(actor: Actor, file: ModelFile, told: Told): Promise<void> {
   const { model, service } = actor.world;
-  const { pins = [] } = jsonOf<{ pins?: { service: string; status: string }[] }>(told.answer);
+  const { pins = [] } = answerJson<{ pins?: { service: string; status: string }[] }>(told.answer);
   if (told.status !== 200 || file.cid === undefined) return;
   model.receiptSays(file, pins, actor.now);
   if (!model.wasLast(file)) return;
@@ -84,7 +85,7 @@ export async function note(actor: Actor, { of }: Doing<'note'>): Promise<void> {
   const details = Buffer.from(`sealpin/v1\n${text}`).toString('base64');
   const json = { metadata: { note: text }, ...(file.mode === 'plain' && { details }) };
   const told = await actor.ask('PATCH', `/v1/storage/${file.fileId}`, { json });
-  const { metadata } = jsonOf<{ metadata?: { note?: string } }>(told.answer);
+  const { metadata } = answerJson<{ metadata?: { note?: string } }>(told.answer);
   if (told.status === 200 && metadata?.note !== text)
     throw new Violation(`step ${of} was told ${text}, and forgets it`);
 }

@@ -4,7 +4,7 @@
  * everything has come to rest and a list says which.
  */
 import { Denials } from './denials.ts';
-import { contentOf, type Mode } from './plan.ts';
+import { bytesOfContent, type Mode } from './plan.ts';
 import { lasts, type KeyTerms } from './promises.ts';
 import { Quotas } from './quotas.ts';
 
@@ -108,7 +108,7 @@ export class Model {
   ): ModelFile {
     const goneFrom = file.isOfGuest ? file.begunAt + unsharedMs : Infinity;
     const unknown = { notes: [''], fileId: undefined, cid: undefined, deletions: 0 };
-    const begun = { ...file, ...unknown, ...never, goneFrom, bytes: contentOf(content) };
+    const begun = { ...file, ...unknown, ...never, goneFrom, bytes: bytesOfContent(content) };
     this.files.push(begun);
     return begun;
   }
@@ -144,7 +144,7 @@ export class Model {
   ): void {
     if (!this.quotas.rests(account, told.quota, now))
       fail(`account ${account} has a quota of ${told.quota}, which nobody has set`);
-    const bytes = bytesOf(files);
+    const bytes = sumOfBytes(files);
     if (told.bytes !== bytes) fail(`account ${account} counts ${told.bytes} bytes, and has ${bytes}`);
   }
 
@@ -317,22 +317,22 @@ export class Model {
       key?.isInvitation === true && key.account === file.account && lasts(key, isCertain, file.begunAt, now);
     const invited = [...this.keys].filter(([step, key]) => step !== file.key && isPromised(key));
     const others = this.#others(file, isCertain, now).filter(({ key }) => !invited.some(([step]) => step === key));
-    return bytesOf(others) + invited.reduce((sum, [, { bytes }]) => sum + bytes, 0);
+    return sumOfBytes(others) + invited.reduce((sum, [, { bytes }]) => sum + bytes, 0);
   }
 
   /** Checks that what an account stores fits its quota whenever something is stored. */
   #mustFit(file: ModelFile, now: number): void {
     const quota = Math.max(...this.quotas.possible(file.account, file.begunAt));
     const others = this.#others(file, true, now);
-    const bytes = bytesOf([file, ...others]);
+    const bytes = sumOfBytes([file, ...others]);
     // Where a quota was lowered, a file without bytes still fits.
     if (bytes > quota && file.bytes.length > 0)
       fail(`${bytes} bytes are stored with a quota of ${quota} (step ${file.step})`);
     const ofKey = [file, ...others.filter(({ key }) => key !== undefined && key === file.key)];
     const { files, bytes: keyBytes } = this.keys.get(file.key ?? 0) ?? { files: Infinity, bytes: Infinity };
-    if (ofKey.length > files || bytesOf(ofKey) > keyBytes)
-      fail(`a key has stored ${ofKey.length} files, ${bytesOf(ofKey)} bytes (step ${file.step})`);
-    const all = bytesOf([file]) + this.#bytesBeside(file, true, now);
+    if (ofKey.length > files || sumOfBytes(ofKey) > keyBytes)
+      fail(`a key has stored ${ofKey.length} files, ${sumOfBytes(ofKey)} bytes (step ${file.step})`);
+    const all = sumOfBytes([file]) + this.#bytesBeside(file, true, now);
     if (all > quota && this.quotas.isSame(file.account)) fail(`step ${file.step} stores what invitations are promised`);
   }
 
@@ -343,11 +343,11 @@ export class Model {
     if (key?.isInvitation === false) return;
     const others = this.#others(file, false, now);
     const own = [file, ...others.filter((each) => each.key === file.key)];
-    if (key !== undefined && (own.length > key.files || bytesOf(own) > key.bytes)) return;
+    if (key !== undefined && (own.length > key.files || sumOfBytes(own) > key.bytes)) return;
     // A guest is refused what was promised only where another quota leaves less.
     const isKept = key && this.quotas.isSame(file.account);
     const quota = isKept ? Infinity : Math.min(...this.quotas.possible(file.account, file.begunAt));
-    const bytes = bytesOf([file]) + (key ? bytesOf(others) : this.#bytesBeside(file, false, now));
+    const bytes = sumOfBytes([file]) + (key ? sumOfBytes(others) : this.#bytesBeside(file, false, now));
     if (bytes <= quota) fail(`step ${file.step} is refused: at most ${bytes} of ${quota} bytes (until ${now})`);
   }
 }
@@ -360,7 +360,7 @@ function storedBytes({ mode, bytes: { length } }: ModelFile): number {
   return mode === 'plain' ? length : length + sealed.before + sealed.tag * (1 + Math.floor(length / sealed.chunk));
 }
 
-const bytesOf = (files: readonly ModelFile[]): number => files.reduce((sum, file) => sum + storedBytes(file), 0);
+const sumOfBytes = (files: readonly ModelFile[]): number => files.reduce((sum, file) => sum + storedBytes(file), 0);
 
 type Lifetime = Pick<ModelFile, 'ends' | 'storedBy' | 'goneFrom' | 'goneBy'>;
 
@@ -375,10 +375,10 @@ export function mustBeGone({ ends, goneBy }: Lifetime, at: number): boolean {
 }
 
 /** Expired files count until the alarm has removed them. */
-const lateMs = 3_600_000;
+const expiryGraceMs = 3_600_000;
 
 function mayCount(file: ModelFile, at: number): boolean {
-  return file.goneBy > at && (Math.max(...file.ends) + lateMs > at || file.reservesUntil > at);
+  return file.goneBy > at && (Math.max(...file.ends) + expiryGraceMs > at || file.reservesUntil > at);
 }
 
 function isAbsence({ status }: Outcome): boolean {

@@ -46,7 +46,7 @@ export type Action =
   | { kind: 'migrate' | 'cancel'; from: string; to: string };
 
 /** A fault. */
-export type Fault =
+export type SimulatedFault =
   | { kind: 'trouble'; backend: string; trouble: Trouble; forMs: number }
   | { kind: 'lose' | 'damage'; backend: string; nth: number }
   | { kind: 'collect'; backend: string }
@@ -57,7 +57,10 @@ export type Fault =
   | { kind: 'crash at a commit'; isKept: boolean; afterCommits: number };
 
 /** One step. `by`: the number of the account, or of the key (a step's ID) that does it. */
-export type Step = { id: number; atMs: number } & ({ does: Action; by: number; withKey?: number } | { fails: Fault });
+export type Step = { id: number; atMs: number } & (
+  | { does: Action; by: number; withKey?: number }
+  | { fails: SimulatedFault }
+);
 
 /** Some steps close to each other, after which everything comes to rest and is checked. */
 export type Burst = { atMs: number; steps: Step[] };
@@ -76,7 +79,7 @@ export type Plan = {
 export const contents = 10;
 /** One of more than two leaves besides, for uploads past the Worker. */
 export const ofThreeLeaves = 10;
-export const accounts = 2;
+export const accountCount = 2;
 
 export const topologies: readonly [Topology, ...Topology[]] = [
   { kinds: ['kubo'], replicas: 1 },
@@ -91,7 +94,7 @@ export const topologies: readonly [Topology, ...Topology[]] = [
 ];
 
 /** The bytes of a content. */
-export function contentOf(content: number): Uint8Array {
+export function bytesOfContent(content: number): Uint8Array {
   const random = new Random(`content ${content}`);
   const largeBytes = content === ofThreeLeaves ? 2_100_000 : 1_200_000;
   const bytes = new Uint8Array(

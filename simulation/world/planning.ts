@@ -3,14 +3,21 @@
  * within a moment, while something fails. Each burst has its favourites among the actions, so that
  * some of them meet far more often than in an even mix.
  */
+import { dayMs, hourMs } from '../../shared/time.ts';
 import { Random } from '../host/random.ts';
 import { troubles } from '../platform/behaviour.ts';
-import { accounts, contents, ofThreeLeaves, topologies, type Action, type Burst, type Fault } from './plan.ts';
+import {
+  accountCount,
+  contents,
+  ofThreeLeaves,
+  topologies,
+  type Action,
+  type Burst,
+  type SimulatedFault,
+} from './plan.ts';
 import type { Mode, Plan, Step, Topology } from './plan.ts';
 
 const secondMs = 1_000;
-const hourMs = 3_600_000;
-const dayMs = 86_400_000;
 const yearMs = 365 * dayMs;
 /** Bursts of every history, and of each year besides. */
 const bursts = { least: 4, ofYear: 1.5 };
@@ -31,7 +38,9 @@ export function planOf(seed: string, years: number): Plan {
   const all = Array.from({ length: count }, (_, i) =>
     builder.burst(Math.round(((i + random.next() * 0.5) * years * yearMs) / count)),
   );
-  const quotas = Array.from({ length: accounts }, () => (random.chance(0.5) ? random.spread(2_000, 3_000_000) : null));
+  const quotas = Array.from({ length: accountCount }, () =>
+    random.chance(0.5) ? random.spread(2_000, 3_000_000) : null,
+  );
   return { seed, topology, hasFront, quotas, bursts: all, endMs: years * yearMs };
 }
 
@@ -70,7 +79,7 @@ const shares = {
 export const kinds = Object.keys(shares) as Action['kind'][];
 
 /** Those that store a file. */
-const storing = new Set<Action['kind']>(['store', 'storeSigned', 'upload']);
+const storingKinds = new Set<Action['kind']>(['store', 'storeSigned', 'upload']);
 
 /** Weights of the actions in a burst. */
 type Mix = Map<Action['kind'], number>;
@@ -112,7 +121,9 @@ class Builder {
     this.#contents = random.chance(0.3) ? [one] : [one, this.#content(large), this.#content(large)];
     const steps = random.chance(0.65) ? this.#clash() : this.#spread();
     if (this.#isLong) steps.push(...this.#removals(steps.at(-1)?.atMs ?? 0));
-    this.#stored.push(...steps.filter((step) => 'does' in step && storing.has(step.does.kind)).map(({ id }) => id));
+    this.#stored.push(
+      ...steps.filter((step) => 'does' in step && storingKinds.has(step.does.kind)).map(({ id }) => id),
+    );
     // What lies back long is seldom asked for again.
     this.#files = this.#files.slice(-20);
     this.#shares = this.#shares.slice(-6);
@@ -124,7 +135,7 @@ class Builder {
   #removals(withinMs: number): Step[] {
     const random = this.#random;
     const before = this.#stored.splice(0);
-    return Array.from({ length: accounts }, (_, by) => by).flatMap((by) => {
+    return Array.from({ length: accountCount }, (_, by) => by).flatMap((by) => {
       const of = before.filter((id) => this.#owners.get(id) === by && random.chance(0.96));
       if (of.length === 0) return [];
       return [{ id: this.#next(), atMs: Math.round(random.next() * withinMs), does: { kind: 'deleteAll', of }, by }];
@@ -137,7 +148,7 @@ class Builder {
     const spanMs = random.spread(500, 3 * dayMs);
     const mix = this.#mix();
     const times = Array.from({ length: 6 + random.below(14) }, () => Math.round(random.next() * spanMs));
-    const steps = times.toSorted((a, b) => a - b).map((at) => this.#step(at, mix, random.below(accounts)));
+    const steps = times.toSorted((a, b) => a - b).map((at) => this.#step(at, mix, random.below(accountCount)));
     const faults = random.chance(0.2) ? 0 : 1 + random.below(5);
     for (let i = 0; i < faults; i += 1)
       steps.push({ id: this.#next(), atMs: Math.round(random.next() * spanMs), fails: this.#fault(spanMs) });
@@ -147,8 +158,8 @@ class Builder {
   /** Some things are made, and then everybody wants them at once. */
   #clash(): Step[] {
     const random = this.#random;
-    const by = random.below(accounts);
-    const owner = (): number => (random.chance(0.8) ? by : random.below(accounts));
+    const by = random.below(accountCount);
+    const owner = (): number => (random.chance(0.8) ? by : random.below(accountCount));
     [this.#files, this.#shares, this.#keys] = [this.#files.slice(-3), this.#shares.slice(-2), this.#keys.slice(-2)];
     const steps: Step[] = [];
     const making: Mix = new Map([
@@ -328,7 +339,7 @@ class Builder {
     return this.#random.chance(large) ? contents - 1 - this.#random.below(2) : this.#random.below(contents - 2);
   }
 
-  #fault(spanMs: number): Fault {
+  #fault(spanMs: number): SimulatedFault {
     const random = this.#random;
     const backend = random.pick(this.#backends);
     const dice = random.next();

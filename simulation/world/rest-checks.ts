@@ -2,16 +2,15 @@
  * Checks of what must hold when everything has come to rest: nothing fails any more, and there was
  * time for every repair.
  */
+import { hourMs } from '../../shared/time.ts';
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
 import type { Storage } from '../platform/storage.ts';
 import type { ActingWorld } from './actor.ts';
-import { ask, jsonOf, readCid } from './asking.ts';
+import { ask, answerJson, readCid } from './asking.ts';
 import { fail, mustBeGone, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
 
-type Listed = ListedFile & { pins: { service: string; status: string }[] };
-
-const hourMs = 3_600_000;
+type FileWithPins = ListedFile & { pins: { service: string; status: string }[] };
 
 /** Compares what clients, backends and rows say with the model. */
 export async function checkRest(world: ActingWorld): Promise<void> {
@@ -58,13 +57,13 @@ export function checkEmpty({ service }: ActingWorld): void {
   if (left !== undefined) fail(`KV still has ${left}`);
 }
 
-async function listOf({ service }: ActingWorld, apiKey: string): Promise<Listed[]> {
-  const files: Listed[] = [];
+async function listOf({ service }: ActingWorld, apiKey: string): Promise<FileWithPins[]> {
+  const files: FileWithPins[] = [];
   for (let cursor = ''; ;) {
     const path = `/v1/storage?limit=100${cursor}`;
     const told = await ask(service, { method: 'GET', path, apiKey, isRepeatable: true });
     if (told.status !== 200) return fail(`the list says ${told.status} ${told.code ?? ''}`);
-    const page = jsonOf<{ files: Listed[]; cursor?: string }>(told.answer);
+    const page = answerJson<{ files: FileWithPins[]; cursor?: string }>(told.answer);
     files.push(...page.files);
     if (page.cursor === undefined) return files;
     cursor = `&cursor=${page.cursor}`;
@@ -78,13 +77,19 @@ async function checkUsage(
 ): Promise<void> {
   const apiKey = accounts[account]?.apiKey ?? '';
   const told = await ask(service, { method: 'GET', path: '/v1/account', apiKey, isRepeatable: true });
-  const { usage, quotaBytes } = jsonOf<{ usage?: { files: number; bytes: number }; quotaBytes?: number }>(told.answer);
+  const { usage, quotaBytes } = answerJson<{ usage?: { files: number; bytes: number }; quotaBytes?: number }>(
+    told.answer,
+  );
   if (usage?.files !== files.length) return fail(`the account counts ${usage?.files} files, and has ${files.length}`);
   const seen = { quota: quotaBytes ?? Infinity, bytes: usage.bytes };
   model.accountRests(account, seen, files, service.scheduler.now);
 }
 
-async function checkFile({ service, model, hasMigrated }: ActingWorld, apiKey: string, file: Listed): Promise<void> {
+async function checkFile(
+  { service, model, hasMigrated }: ActingWorld,
+  apiKey: string,
+  file: FileWithPins,
+): Promise<void> {
   const { fileId, cid, pins, filename } = file;
   const path = `/v1/storage/${fileId}/content`;
   const from = service.scheduler.now;
@@ -102,7 +107,7 @@ async function checkFile({ service, model, hasMigrated }: ActingWorld, apiKey: s
 }
 
 /** Checks that a file is read by its CID, too. */
-async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, filename }: Listed): Promise<void> {
+async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, filename }: FileWithPins): Promise<void> {
   const { status, bytes } = await readCid(cid, (path, headers) =>
     ask(service, { method: 'GET', path, headers, apiKey: '', isRepeatable: true }),
   );
@@ -118,7 +123,7 @@ async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, fi
 async function checkShare({ service, model, accounts }: ActingWorld, share: ModelShare): Promise<void> {
   const path = `/v1/shares/${share.id ?? ''}`;
   const told = await ask(service, { method: 'GET', path, apiKey: '', isRepeatable: true });
-  const status = jsonOf<{ state?: string; opensLeft?: number; expiresAt?: string }>(told.answer);
+  const status = answerJson<{ state?: string; opensLeft?: number; expiresAt?: string }>(told.answer);
   if (told.status !== 200 || status.state !== 'active') return;
   const { now } = service.scheduler;
   const isFileGone = mustBeGone(share.file, now) && share.file.storedBy !== Infinity;
@@ -156,7 +161,7 @@ function checkRecords({ service }: ActingWorld): void {
 }
 
 /** Rows that must be gone when everything rests, with a condition. */
-const passing: Record<string, string> = {
+const passingRows: Record<string, string> = {
   outbox: '1',
   part: '1',
   removal: '1',
@@ -171,7 +176,7 @@ const passing: Record<string, string> = {
 async function checkWork({ service }: ActingWorld, live: readonly ModelFile[]): Promise<void> {
   const { now } = service.scheduler;
   for (const { name, storage } of service.objects) {
-    for (const [table, where] of Object.entries(passing)) checkNone(name, storage, table, where);
+    for (const [table, where] of Object.entries(passingRows)) checkNone(name, storage, table, where);
     const alarm = storage.committedAlarm;
     if (alarm !== null && alarm < now - hourMs) fail(`the alarm of ${name} is late`);
     for (const table of ['pin', 'object']) {

@@ -1,10 +1,11 @@
 /** Senders and receivers of shares. */
-import { dayMs, type Actor, type Doing } from './actor.ts';
-import { jsonOf } from './asking.ts';
+import { dayMs } from '../../shared/time.ts';
+import type { Actor, Doing } from './actor.ts';
+import { answerJson } from './asking.ts';
 import { Violation } from './model.ts';
 
 /** Makes a share of a file. */
-export async function share(actor: Actor, { of, opens, days }: Doing<'share'>): Promise<void> {
+export async function shareFile(actor: Actor, { of, opens, days }: Doing<'share'>): Promise<void> {
   const file = actor.known(of);
   if (file === undefined) return;
   const { model } = actor.world;
@@ -14,7 +15,7 @@ export async function share(actor: Actor, { of, opens, days }: Doing<'share'>): 
   const from = actor.now;
   const told = await actor.ask('POST', '/v1/shares', { json });
   if (told.status !== 201) return;
-  const { id, expiresAt } = jsonOf<{ id: string; expiresAt: string }>(told.answer);
+  const { id, expiresAt } = answerJson<{ id: string; expiresAt: string }>(told.answer);
   if (Date.parse(expiresAt) > end) throw new Violation(`the share of step ${actor.step.id} ends too late`);
   if (actor.key?.isInvitation === true && file.key !== actor.step.withKey)
     throw new Violation(`a guest shares the file of step ${of}`);
@@ -40,7 +41,7 @@ export async function share(actor: Actor, { of, opens, days }: Doing<'share'>): 
 }
 
 /** Opens a share, as its receivers do. */
-export async function open(actor: Actor, { of, receiver }: Doing<'open'>): Promise<void> {
+export async function openAsReceiver(actor: Actor, { of, receiver }: Doing<'open'>): Promise<void> {
   const { model } = actor.world;
   const share = model.share(of);
   if (share?.id === undefined) return;
@@ -54,7 +55,7 @@ export async function open(actor: Actor, { of, receiver }: Doing<'open'>): Promi
     isRepeatable: true,
     apiKey: '',
   });
-  const body = jsonOf<{ record?: string; opensLeft?: number }>(told.answer);
+  const body = answerJson<{ record?: string; opensLeft?: number }>(told.answer);
   if (told.status === 200 && body.opensLeft === undefined) return;
   const replayed = told.answer?.headers.get('Idempotency-Replayed') === 'true';
   model.shareOpened(share, { from, to: actor.now, token, seen: told, ...body, replayed });
@@ -69,12 +70,12 @@ export async function revoke(actor: Actor, { of }: Doing<'revoke'>): Promise<voi
   share.goneFrom = Math.min(share.goneFrom, actor.now);
   if (share.file.isOfGuest) share.file.goneFrom = Math.min(share.file.goneFrom, actor.now);
   const told = await actor.ask('DELETE', `/v1/shares/${share.id}`, { isRepeatable: true });
-  const isDone = jsonOf<{ record?: string }>(told.answer).record === 'destroyed';
+  const isDone = answerJson<{ record?: string }>(told.answer).record === 'destroyed';
   if (told.status === 200 && isDone) share.goneBy = Math.min(share.goneBy, actor.now);
 }
 
 /** Changes how often, or how long, a share opens. */
-export async function change(actor: Actor, { of, opens, days }: Doing<'change'>): Promise<void> {
+export async function changeShareTerms(actor: Actor, { of, opens, days }: Doing<'change'>): Promise<void> {
   const share = actor.world.model.share(of);
   if (share?.id === undefined || share.account !== actor.account) return;
   const end = days === undefined ? undefined : Math.round(actor.now + days * dayMs);
@@ -84,7 +85,7 @@ export async function change(actor: Actor, { of, opens, days }: Doing<'change'>)
   const json = { ...(opens !== undefined && { opens }), ...(end !== undefined && { expiresAt: new Date(end) }) };
   const told = await actor.ask('PATCH', `/v1/shares/${share.id}`, { json });
   if (told.status !== 200) return;
-  const now = jsonOf<{ opens?: number; opensLeft?: number }>(told.answer);
+  const now = answerJson<{ opens?: number; opensLeft?: number }>(told.answer);
   if (opens !== undefined && before > opens) throw new Violation(`step ${of} opens ${opens} times, after ${before}`);
   const used = (now.opens ?? 0) - (now.opensLeft ?? 0);
   if (used < before) throw new Violation(`step ${of} was opened ${before} times, and counts ${used}`);

@@ -4,7 +4,7 @@ import { openAccount } from './account-actions.ts';
 import type { ActingWorld } from './actor.ts';
 import { act } from './actions.ts';
 import { checkEmpty, checkRest } from './rest-checks.ts';
-import { ask, jsonOf } from './asking.ts';
+import { ask, answerJson } from './asking.ts';
 import { Coverage, type Reached } from './coverage.ts';
 import { Faults } from './faults.ts';
 import { Model, Violation } from './model.ts';
@@ -20,7 +20,7 @@ export type Network = { fetch: typeof fetch };
 /**
  * Outcome of a history. `violation`: what was seen and must not be.
  */
-export type Outcome = {
+export type HistoryOutcome = {
   violation: string | undefined;
   history: string[];
   digest: string;
@@ -29,7 +29,7 @@ export type Outcome = {
 };
 
 /** `isCovered`: what the history reaches is to be noted. */
-export type Limits = { maxTasks: number; isCovered: boolean };
+export type HistoryLimits = { maxTasks: number; isCovered: boolean };
 
 /** The time in which everything comes to rest: every pin is asked for once a week. */
 const restMs = 20 * 86_400_000;
@@ -37,11 +37,16 @@ const restMs = 20 * 86_400_000;
 const forgottenMs = 130 * 86_400_000;
 
 /** Carries a plan out. */
-export async function simulate(scheduler: Scheduler, network: Network, plan: Plan, limits: Limits): Promise<Outcome> {
+export async function simulate(
+  scheduler: Scheduler,
+  network: Network,
+  plan: Plan,
+  limits: HistoryLimits,
+): Promise<HistoryOutcome> {
   const history: string[] = [];
   const tell = (line: string): void => {
     scheduler.note(line);
-    history.push(`${timeOf(scheduler.now)} ${line}`);
+    history.push(`${historyTimeText(scheduler.now)} ${line}`);
   };
   const found = Promise.withResolvers<never>();
   const violated = (what: string): void => found.reject(new Violation(what));
@@ -59,7 +64,7 @@ export async function simulate(scheduler: Scheduler, network: Network, plan: Pla
     keys: new Map(),
     tell,
   };
-  const main = scheduler.as(newOwner('history'), () => run(world, plan, violated));
+  const main = scheduler.as(newOwner('history'), () => runHistory(world, plan, violated));
   let violation: string | undefined;
   try {
     await scheduler.run(Promise.race([main, found.promise]), limits.maxTasks);
@@ -77,7 +82,7 @@ export async function simulate(scheduler: Scheduler, network: Network, plan: Pla
   };
 }
 
-async function run(world: ActingWorld, plan: Plan, violated: (what: string) => void): Promise<void> {
+async function runHistory(world: ActingWorld, plan: Plan, violated: (what: string) => void): Promise<void> {
   const { scheduler } = world.service;
   const faults = new Faults(world);
   for (const account of plan.quotas.keys()) await openAccount(world, account);
@@ -99,7 +104,7 @@ async function closeAll({ service }: ActingWorld): Promise<void> {
   const operate = (method: string, path: string) =>
     ask(service, { method, path, apiKey: adminToken, isRepeatable: true });
   const told = await operate('GET', '/v1/operator/accounts?limit=100');
-  const { accounts, cursor } = jsonOf<{ accounts?: { id: string }[]; cursor?: string }>(told.answer);
+  const { accounts, cursor } = answerJson<{ accounts?: { id: string }[]; cursor?: string }>(told.answer);
   if (accounts === undefined || cursor !== undefined) throw new Violation(`the list of accounts says ${told.status}`);
   for (const { id } of accounts) await operate('DELETE', `/v1/operator/accounts/${id}`);
 }
@@ -133,7 +138,7 @@ async function runBurst(
   await scheduler.sleep(lastMs - scheduler.now, 'until faults end');
 }
 
-function timeOf(now: number): string {
+function historyTimeText(now: number): string {
   const ms = now - beginningMs;
   return `day ${Math.floor(ms / 86_400_000)} +${((ms % 86_400_000) / 1_000).toFixed(3)} s`;
 }

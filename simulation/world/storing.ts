@@ -2,8 +2,9 @@
 import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
 import { cidOf, leafBytes, sha256 } from '../../shared/ipfs/index.ts';
 import { origin } from '../platform/edge.ts';
-import { dayMs, hourMs, type Actor, type Doing } from './actor.ts';
-import { jsonOf, type Told } from './asking.ts';
+import { dayMs, hourMs } from '../../shared/time.ts';
+import type { Actor, Doing } from './actor.ts';
+import { answerJson, type Told } from './asking.ts';
 import { Violation, type ModelFile } from './model.ts';
 
 /** The longest that a guest stores something, in days. */
@@ -13,7 +14,7 @@ const guestDays = 20;
 export async function store(actor: Actor, action: Doing<'store'>): Promise<void> {
   const { content, isRepeatable, lie } = action;
   const { mode, end } = termsOf(actor, action);
-  const file = begin(actor, mode, content, end);
+  const file = beginModelFile(actor, mode, content, end);
   const query = new URLSearchParams(end === Infinity ? {} : { expiresAt: new Date(end).toISOString() });
   if (lie === 'cid' && mode === 'plain')
     query.set('cid', cidOf('raw', await sha256(new TextEncoder().encode('other bytes'))).text);
@@ -32,7 +33,7 @@ export async function store(actor: Actor, action: Doing<'store'>): Promise<void>
   settled(actor, file, told);
 }
 
-function begin(actor: Actor, mode: ModelFile['mode'], content: number, end: number): ModelFile {
+function beginModelFile(actor: Actor, mode: ModelFile['mode'], content: number, end: number): ModelFile {
   const { model } = actor.world;
   const [step, account] = [actor.step.id, actor.account];
   const key = actor.key && actor.step.withKey;
@@ -50,7 +51,7 @@ function termsOf(actor: Actor, { mode, days }: Pick<Doing<'store'>, 'mode' | 'da
 
 function settled(actor: Actor, file: ModelFile, told: Told): void {
   const { model } = actor.world;
-  if (told.status === 201) model.stored(file, jsonOf<{ fileId: string; cid: string }>(told.answer), actor.now);
+  if (told.status === 201) model.stored(file, answerJson<{ fileId: string; cid: string }>(told.answer), actor.now);
   else if (told.isCertain) return model.refused(file, told, actor.now);
   // An attempt that broke off keeps its bytes for an hour.
   if (told.status !== 201 || told.attempts > 1) file.reservesUntil = actor.now + 2 * hourMs;
@@ -60,7 +61,7 @@ function settled(actor: Actor, file: ModelFile, told: Told): void {
 export async function upload(actor: Actor, action: Doing<'upload'>): Promise<void> {
   const { content, pieces, isAbandoned, isConfused, isAligned, meanwhile } = action;
   const { mode, end } = termsOf(actor, action);
-  const file = begin(actor, mode, content, end);
+  const file = beginModelFile(actor, mode, content, end);
   file.reservesUntil = actor.now + 8 * dayMs;
   const { bytes } = file;
   const tus = { 'Tus-Resumable': '1.0.0' };
@@ -103,7 +104,7 @@ export async function upload(actor: Actor, action: Doing<'upload'>): Promise<voi
   }
   for (let looks = 0; looks < 8; looks += 1) {
     const told = await actor.ask('GET', path, { isRepeatable: true });
-    const upload = jsonOf<{ state?: string; code?: string; file?: { fileId: string; cid: string } }>(told.answer);
+    const upload = answerJson<{ state?: string; code?: string; file?: { fileId: string; cid: string } }>(told.answer);
     if (upload.state === 'done' && upload.file) return actor.world.model.stored(file, upload.file, actor.now);
     if (upload.code === 'pinning_lost') throw new Violation(`step ${actor.step.id}: what had arrived is lost`);
     if (told.status !== 200 || upload.state !== 'finishing') return;
@@ -145,7 +146,7 @@ async function sendAgain(actor: Actor, path: string, body: Uint8Array, offset: n
 export async function storeSigned(actor: Actor, { mode, content }: Doing<'storeSigned'>): Promise<void> {
   const path = await signedPath(actor, { method: 'POST', mode, jti: `step ${actor.step.id}` });
   if (path === undefined) return;
-  const file = begin(actor, mode, content, Infinity);
+  const file = beginModelFile(actor, mode, content, Infinity);
   const headers = {
     'Content-Type': 'application/octet-stream',
     'Content-Disposition': `attachment; filename="step-${actor.step.id}"`,

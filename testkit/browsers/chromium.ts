@@ -8,7 +8,7 @@ import { chromium, type Browser, type LaunchOptions } from 'playwright-core';
 import type { RunningBrowser, Tab } from './running-browser.ts';
 import { addressIn, connectBrowser, type BrowserWire } from './browser-wire.ts';
 import { endWithProcess } from '../end-with-process.ts';
-import { installed, pathOf } from '../programs/programs.ts';
+import { installed, programPath } from '../programs/programs.ts';
 import { long } from '../long-run.ts';
 
 const launchOptions = {
@@ -39,7 +39,7 @@ export function launchChromium({ isWhole = long }: { isWhole?: boolean } = {}): 
   if (isWhole) return chromium.launch({ ...launchOptions, executablePath: installed('chromium') });
   return chromium.launch({
     ...launchOptions,
-    executablePath: pathOf('chromium-headless-shell') ?? installed('chromium'),
+    executablePath: programPath('chromium-headless-shell') ?? installed('chromium'),
     // Otherwise a page gets up to three processes one after another, and one more is kept ready.
     args: [...launchOptions.args, '--renderer-process-limit=1'],
   });

@@ -106,7 +106,7 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
 
 type SentRequest = { request: { request: string; method: string; url: string; headers: unknown; bodySize: number } };
 type Begun = { navigation: string; suggestedFilename: string };
-type Ended = { navigation: string; status: 'complete' | 'canceled'; filepath?: string };
+type DownloadEnd = { navigation: string; status: 'complete' | 'canceled'; filepath?: string };
 
 /** Record of what the browser did since the last tab was opened. */
 class FirefoxRecord {
@@ -128,7 +128,7 @@ class FirefoxRecord {
       const { navigation, suggestedFilename } = params as Begun;
       this.#names.set(navigation, suggestedFilename);
     } else if (method === 'browsingContext.downloadEnd') {
-      const { navigation, status, filepath } = params as Ended;
+      const { navigation, status, filepath } = params as DownloadEnd;
       const name = this.#names.get(navigation) ?? '';
       const download = { name, ...(status === 'complete' && filepath !== undefined ? { path: filepath } : {}) };
       const want = this.#wanted.shift();

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { startFaultyProxy, type Fault, type Passed, type WholeAnswer } from '../faulty-proxy.ts';
+import { startFaultyProxy, type ProxyFault, type Passed, type WholeAnswer } from '../faulty-proxy.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 import type { Bucket } from './s3-requests.ts';
 
@@ -15,7 +15,7 @@ export type Rule = {
   readonly key?: RegExp;
   /** Which of the requests that fit, from 1; by default all. */
   readonly nth?: number | readonly number[];
-  readonly fault: Fault | ((request: Passed) => Fault | undefined);
+  readonly fault: ProxyFault | ((request: Passed) => ProxyFault | undefined);
 };
 
 /** Something between a service and its bucket that does what it is told to. */
@@ -32,11 +32,11 @@ export type HostileStore = Bucket & Hostile;
 
 /** Finds what happens to a request: by no rules at first, so that it is passed on. */
 function obedience(): Pick<Hostile, 'requests' | 'obey'> & {
-  choose(request: Passed, key: string): Fault | undefined;
+  choose(request: Passed, key: string): ProxyFault | undefined;
 } {
   let rules: { readonly rule: Rule; matched: number }[] = [];
   const requests: { method: string; key: string }[] = [];
-  const choose = (request: Passed, key: string): Fault | undefined => {
+  const choose = (request: Passed, key: string): ProxyFault | undefined => {
     requests.push({ method: request.method, key });
     for (const each of rules) {
       const { method = request.method, key: pattern = /^/, nth, fault } = each.rule;
@@ -73,7 +73,7 @@ const gateStatuses: Readonly<Record<number, number>> = { 400: 403, 404: 410 };
  */
 export async function startHostileGate(): Promise<Hostile> {
   const { choose, ...rules } = obedience();
-  const passed = new Map<string, Fault | undefined>();
+  const passed = new Map<string, ProxyFault | undefined>();
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://gate');
     const [turn = '', asked = '', name = ''] = ['turn', 'method', 'key'].map((each) => searchParams.get(each) ?? '');
@@ -133,7 +133,7 @@ const statuses = {
 } as const;
 
 /** Refuses a request, which does not reach the store. */
-export const refuses = (code: keyof typeof statuses, headers: Record<string, string> = {}): Fault => ({
+export const refuses = (code: keyof typeof statuses, headers: Record<string, string> = {}): ProxyFault => ({
   kind: 'answer',
   status: statuses[code],
   headers: { 'content-type': 'application/xml', ...headers },
@@ -141,7 +141,7 @@ export const refuses = (code: keyof typeof statuses, headers: Record<string, str
 });
 
 /** Does what it is asked to do, and says that it failed. */
-export const doesAndRefuses = (code: keyof typeof statuses): Fault => ({
+export const doesAndRefuses = (code: keyof typeof statuses): ProxyFault => ({
   kind: 'rewrite',
   rewrite: () => ({
     status: statuses[code],
@@ -151,10 +151,11 @@ export const doesAndRefuses = (code: keyof typeof statuses): Fault => ({
 });
 
 /** Says 200, and in the body that it failed; it does nothing. */
-export const failsWith200 = (code: keyof typeof statuses): Fault => ({ ...refuses(code), status: 200 }) as Fault;
+export const failsWith200 = (code: keyof typeof statuses): ProxyFault =>
+  ({ ...refuses(code), status: 200 }) as ProxyFault;
 
 /** Does what it is asked to do, and answers when a promise is kept. */
-export const answersLate = (until: Promise<unknown>): Fault => ({
+export const answersLate = (until: Promise<unknown>): ProxyFault => ({
   kind: 'rewrite',
   rewrite: async (answer) => {
     await until;
@@ -163,7 +164,7 @@ export const answersLate = (until: Promise<unknown>): Fault => ({
 });
 
 /** Answers with so many bytes more or fewer than it has, without saying that any are missing. */
-export const resizes = (by: number): Fault => ({
+export const resizes = (by: number): ProxyFault => ({
   kind: 'rewrite',
   rewrite: ({ status, headers, body }) => ({
     status,
@@ -178,7 +179,7 @@ export const drops = (): never => {
 };
 
 /** Does something to the first request of each method for each key, and passes the others on. */
-export function firstOfEach(fault: Fault | (() => Fault)): Rule['fault'] {
+export function firstOfEach(fault: ProxyFault | (() => ProxyFault)): Rule['fault'] {
   const seen = new Set<string>();
   return ({ method, path }) => {
     const id = `${method} ${path}`;
@@ -189,7 +190,7 @@ export function firstOfEach(fault: Fault | (() => Fault)): Rule['fault'] {
 }
 
 /** Changes one byte of an answer that has it. */
-export const flips = (atByte: number): Fault => ({ kind: 'flip', atByte });
+export const flips = (atByte: number): ProxyFault => ({ kind: 'flip', atByte });
 
 /** Answers each request with what it answered to the first one of its method and path. */
 export function answersAsBefore(): Rule['fault'] {

@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { onFreePort } from '../../cli/local/port.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { isOpen } from '../loopback-server.ts';
-import { pathOf, startProgram } from '../programs/programs.ts';
+import { programPath, startProgram } from '../programs/programs.ts';
 import { done, sendS3, type Bucket } from './s3-requests.ts';
 
 /** The note of tests that are skipped without versitygw. */
 export const noVersitygw = 'versitygw is not installed: build it with .ci/versitygw';
 
 /** Tells whether `.ci/versitygw` has built it. */
-export const hasVersitygw = (): boolean => pathOf('versitygw') !== undefined;
+export const hasVersitygw = (): boolean => programPath('versitygw') !== undefined;
 
 export type Versitygw = Bucket & {
   /** The folder with the objects of the bucket, each a file named by its key. */
@@ -47,7 +47,7 @@ export type Versitygw = Bucket & {
 export async function startVersitygw(
   o: { keeps?: 'versions' | 'locked' | 'versions later'; dir?: string } = {},
 ): Promise<Versitygw> {
-  const program = pathOf('versitygw');
+  const program = programPath('versitygw');
   if (program === undefined) throw new Error(noVersitygw);
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-versitygw-')));
   const [root, versions] = [join(dir, 'buckets'), join(dir, 'versions')];

@@ -92,8 +92,8 @@ export async function startKubo(
   const startDaemon = () => startProgram(program, args, { env, ready: (said) => said.includes('Daemon is ready') });
   let daemon = await startDaemon();
   const kubo: RealKubo = {
-    url: await addressIn(join(dir, 'api')),
-    gateway: await addressIn(join(dir, 'gateway')),
+    url: await addressInFile(join(dir, 'api')),
+    gateway: await addressInFile(join(dir, 'gateway')),
     token,
     dir,
     ipfs: async (...args) =>
@@ -102,8 +102,8 @@ export async function startKubo(
     kill: () => daemon.stop('SIGKILL'),
     async start() {
       daemon = await startDaemon();
-      kubo.url = await addressIn(join(dir, 'api'));
-      kubo.gateway = await addressIn(join(dir, 'gateway'));
+      kubo.url = await addressInFile(join(dir, 'api'));
+      kubo.gateway = await addressInFile(join(dir, 'gateway'));
     },
     async close() {
       await daemon.stop();
@@ -113,7 +113,7 @@ export async function startKubo(
   return kubo;
 }
 
-async function addressIn(path: string): Promise<string> {
+async function addressInFile(path: string): Promise<string> {
   const text = existsSync(path) ? (await readFile(path, 'utf8')).trim() : '';
   const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];
   return host === undefined ? text : `http://${host}:${port}`;

@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathOf, startProgram } from './programs.ts';
+import { programPath, startProgram } from './programs.ts';
 import { freePort, isOpen } from '../loopback-server.ts';
 
 const docsFolder = join(import.meta.dirname, '../../docs');
@@ -35,7 +35,7 @@ export async function startNginx(
   }
   await writeFile(join(dir, 'nginx.conf'), text);
   const args = ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'];
-  const nginx = await startProgram(pathOf('nginx') ?? 'nginx', args, { ready: () => isOpen(Number(port)) });
+  const nginx = await startProgram(programPath('nginx') ?? 'nginx', args, { ready: () => isOpen(Number(port)) });
   return {
     url: `http://127.0.0.1:${port}`,
     async close() {

@@ -9,7 +9,10 @@ import { endWithProcess } from '../end-with-process.ts';
 
 /** Runs a program to its end; throws its standard error when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
-  const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, { input, maxBuffer: 2 ** 28 });
+  const { status, stdout, stderr, error } = spawnSync(programPath(program) ?? program, args, {
+    input,
+    maxBuffer: 2 ** 28,
+  });
   if (error !== undefined || status !== 0)
     throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.toString()}`);
   return new Uint8Array(stdout);
@@ -17,7 +20,7 @@ export function run(program: string, args: readonly string[], input?: Uint8Array
 
 /** Checks that a program is installed: a call of it succeeds. */
 export function isInstalled(program: string, args: readonly string[]): boolean {
-  return spawnSync(pathOf(program) ?? program, args).status === 0;
+  return spawnSync(programPath(program) ?? program, args).status === 0;
 }
 
 /** Pause between two looks whether a program is ready, in ms. */
@@ -66,7 +69,7 @@ export function newestBuilt(name: string, file: string): string | undefined {
 /**
  * The paths of the programs that the scripts in `.ci/` build or install, by their names in tests.
  */
-const built: Record<string, string> = {
+const builtPrograms: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
   caddy: 'caddy-v2.10.2/caddy',
@@ -88,17 +91,17 @@ const built: Record<string, string> = {
 };
 
 /** Finds a program on the PATH or among those that were built for the tests. */
-export function pathOf(program: string): string | undefined {
+export function programPath(program: string): string | undefined {
   const { PATH } = process.env;
   // Servers are not on the PATH of everybody.
   const candidates = [...(PATH ?? '').split(delimiter), '/usr/sbin'].map((directory) => join(directory, program));
-  if (built[program] !== undefined) candidates.push(join(programCache(), built[program]));
+  if (builtPrograms[program] !== undefined) candidates.push(join(programCache(), builtPrograms[program]));
   return candidates.find((path) => existsSync(path));
 }
 
 /** The path of a program that a test cannot do without. @throws where it is missing */
 export function installed(program: string): string {
-  const path = pathOf(program);
+  const path = programPath(program);
   if (path === undefined) throw new Error(`${program} is not installed`);
   return path;
 }

@@ -10,14 +10,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cidOfBytes } from '../cid.ts';
 import { sendOnce } from '../faulty-proxy.ts';
-import { pathOf, startProgram } from './programs.ts';
+import { programPath, startProgram } from './programs.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 
 /** The note of tests that are skipped without tusd. */
 export const noTusd = 'tusd is not installed: build it with .ci/tusd';
 
 /** Tells whether `.ci/tusd` has built it. */
-export const hasTusd = (): boolean => pathOf('tusd') !== undefined;
+export const hasTusd = (): boolean => programPath('tusd') !== undefined;
 
 export type TusdService = {
   url: string;
@@ -38,7 +38,7 @@ export async function spawnTusd(
   // every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
-  const { ready, stop } = await startProgram(pathOf('tusd') ?? 'tusd', all, {
+  const { ready, stop } = await startProgram(programPath('tusd') ?? 'tusd', all, {
     ready: (output) => /upload files to: (\S+)/.exec(output),
   });
   return { endpoint: ready[1] ?? '', close: () => stop() };

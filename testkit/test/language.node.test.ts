@@ -90,6 +90,20 @@ function capitalMessages(source: string): string[] {
     .filter((text) => capital.test(text));
 }
 
+/** A declaration at the top level of a module, with its name. */
+const declaration =
+  /^(?:export )?(?:declare )?(?:default )?(?:abstract )?(?:async )?(?:function\*?|const|let|class|type|interface|enum) ([\w$]+)/gm;
+/** Names that may be declared in three or more sources, among them what each command exports. */
+const mostShared = 20;
+
+/** The names that three or more of these sources declare at top level. */
+function sharedNames(sources: readonly string[]): string[] {
+  const declared = sources.flatMap((source) => [
+    ...new Set(Array.from(source.matchAll(declaration), ([, name = '']) => name)),
+  ]);
+  return [...Map.groupBy(declared, (name) => name)].filter(([, { length }]) => length >= 3).map(([name]) => name);
+}
+
 const columns = 120;
 /** A line that is one regular expression or has one `data:` URI may be longer. */
 const unbreakable = /^\s*(?:\/.+\/[a-z]*[;,]|href="data:[^"]+")$/;
@@ -186,5 +200,15 @@ describe('the language of the project', () => {
   test('finds the first words of docstrings', () => {
     const source = '/** What it is. */\n/**\n * Reads. Where\n */\n/* no */\n';
     expect(firstWords(source)).toEqual(['What', 'Reads']);
+  });
+
+  test('gives a name to one thing, so that a search for it finds one', () => {
+    const modules = listed('*.ts').filter((path) => !path.includes('/test/'));
+    expect(modules.length).toBeGreaterThan(500);
+    const names = sharedNames(modules.map((path) => readFileSync(join(root, path), 'utf8')));
+    expect(names.length, names.join(', ')).toBeLessThanOrEqual(mostShared);
+    expect(
+      sharedNames(['const a = 1;\n  const b = 2;', 'export async function* a() {}', 'type a = b;\nlet b;']),
+    ).toEqual(['a']);
   });
 });

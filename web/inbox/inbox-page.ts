@@ -12,7 +12,7 @@ import type { DeliveryView, FileToSend } from '../protocol.ts';
 import { showOpened, startOpenedFiles } from '../receiving/opened-files.ts';
 import { byId, locale, partsOf, show, translate, words } from '../states.ts';
 
-const engine = startReceiving();
+const deliveryEngine = startReceiving();
 /** The page of the list that was not seen yet; undefined after the last one. */
 let next: { readonly cursor?: string } | undefined;
 
@@ -22,7 +22,7 @@ const keyFileBytes = 64 * 1024;
 async function unlock(file: FileToSend | undefined): Promise<void> {
   if (!(file instanceof File)) return;
   const work = async (): Promise<void> => {
-    await engine.call('unlock', { keys: await file.slice(0, keyFileBytes).text() });
+    await deliveryEngine.call('unlock', { keys: await file.slice(0, keyFileBytes).text() });
     byId('delivery-list', HTMLUListElement).replaceChildren();
     next = {};
     byId('deliveries-text', HTMLParagraphElement).textContent = words.busy;
@@ -36,8 +36,8 @@ async function showPage(): Promise<void> {
   const list = byId('delivery-list', HTMLUListElement);
   const more = byId('deliveries-more', HTMLButtonElement);
   const work = async (): Promise<void> => {
-    const { deliveries, cursor } = await engine.call('deliveries', { cursor: next?.cursor });
-    list.append(...deliveries.map(row));
+    const { deliveries, cursor } = await deliveryEngine.call('deliveries', { cursor: next?.cursor });
+    list.append(...deliveries.map(deliveryRow));
     next = cursor === undefined ? undefined : { cursor };
   };
   await attempt('deliveries-error', work, { button: more });
@@ -47,13 +47,13 @@ async function showPage(): Promise<void> {
     list.children.length === 0 ? emptyText : words.deliveriesText;
 }
 
-function row(delivery: DeliveryView): HTMLElement {
+function deliveryRow(delivery: DeliveryView): HTMLElement {
   const { id, receivedAt } = delivery;
   const part = partsOf('delivery');
   const name = part('bdi', HTMLElement);
   name.id = `delivery-${id}`;
-  name.textContent = nameOf(delivery);
-  const about = 'problem' in delivery ? [] : [contentOf(delivery)];
+  name.textContent = deliveryName(delivery);
+  const about = 'problem' in delivery ? [] : [deliveryText(delivery)];
   part('.size', HTMLElement).textContent = [dayText(receivedAt, locale), ...about].join(' · ');
   const open = part('.open', HTMLButtonElement);
   open.id = `open-${id}`;
@@ -63,19 +63,19 @@ function row(delivery: DeliveryView): HTMLElement {
   return part('li', HTMLLIElement);
 }
 
-function nameOf(delivery: DeliveryView): string {
+function deliveryName(delivery: DeliveryView): string {
   if (!('problem' in delivery)) return delivery.from ?? words.deliveryUnnamed;
   return { foreign: words.deliveryForeign, absent: words.deliveryGone, other: words.problemTitle }[delivery.problem];
 }
 
-function contentOf({ files }: Extract<DeliveryView, { files: unknown }>): string {
+function deliveryText({ files }: Extract<DeliveryView, { files: unknown }>): string {
   const total = files.reduce((sum, { size }) => sum + size, 0);
   return words.filesOf(files.length, sizeText(total, locale));
 }
 
 async function openDelivery(id: string): Promise<void> {
   // It can be opened again, so nothing is lost with the page.
-  showOpened(engine, await engine.call('openDelivery', { id }), () => undefined);
+  showOpened(deliveryEngine, await deliveryEngine.call('openDelivery', { id }), () => undefined);
 }
 
 translate();
@@ -91,6 +91,6 @@ back.addEventListener('click', () => show('deliveries'));
 askForKey({
   text: words.signingInbox,
   scopes: ['read'],
-  signIn: (o) => engine.call('signIn', o),
+  signIn: (o) => deliveryEngine.call('signIn', o),
   go: () => show('reading'),
 });

@@ -13,15 +13,18 @@ const lifetimes = [hourMs, dayMs, 7 * dayMs, 14 * dayMs];
 const shownNames = 3;
 
 /** The entered terms. */
-export type Terms = Omit<Parameters<Sending['changeLink']>[0], 'shareId'>;
+export type EnteredTerms = Omit<Parameters<Sending['changeLink']>[0], 'shareId'>;
 
 /** Starts the dialog, once. @returns shows it for a link, and hands out what was entered */
-export function startChanging(): (link: Pick<KeptLink, 'files' | 'opens'>, submit: (terms: Terms) => void) => void {
+export function startChanging(): (
+  link: Pick<KeptLink, 'files' | 'opens'>,
+  submit: (terms: EnteredTerms) => void,
+) => void {
   const dialog = byId('changing', HTMLDialogElement);
   const opens = byId('changing-opens', HTMLInputElement);
   const expires = byId('changing-expires', HTMLSelectElement);
   expires.append(...lifetimes.map((ms) => new Option(words.inTime(durationText(ms / 1000, locale)), String(ms))));
-  let entered: ((terms: Terms) => void) | undefined;
+  let entered: ((terms: EnteredTerms) => void) | undefined;
   byId('changing-no', HTMLButtonElement).addEventListener('click', () => dialog.close());
   onSubmit('changing-form', () => {
     dialog.close();

@@ -2,13 +2,13 @@
 import { announce, byId, setText, words } from '../states.ts';
 import { forgetLink, keepLink, type KeptLink } from './kept-links.ts';
 
-let shown: KeptLink | undefined;
+let offeredLink: KeptLink | undefined;
 let isKept = false;
 
 async function set(wanted: boolean): Promise<void> {
   const tick = byId('keep-link', HTMLInputElement);
   const said = byId('keep-said', HTMLParagraphElement);
-  const link = shown;
+  const link = offeredLink;
   if (link === undefined) return;
   tick.disabled = true;
   try {
@@ -26,7 +26,7 @@ async function set(wanted: boolean): Promise<void> {
 
 /** Shows the tick for a new link. */
 export function offerToKeep(link: KeptLink): void {
-  shown = link;
+  offeredLink = link;
   isKept = false;
   byId('keep-link', HTMLInputElement).checked = false;
   setText(byId('keep-said', HTMLParagraphElement), undefined);
@@ -34,9 +34,9 @@ export function offerToKeep(link: KeptLink): void {
 
 /** Notes how often the link opens in all by now, where it is kept. */
 export async function noteOpens(opens: number): Promise<void> {
-  if (shown === undefined) return;
-  shown = { ...shown, opens };
-  if (isKept) await keepLink(shown);
+  if (offeredLink === undefined) return;
+  offeredLink = { ...offeredLink, opens };
+  if (isKept) await keepLink(offeredLink);
 }
 
 /** Starts the tick, once. */

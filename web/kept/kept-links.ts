@@ -19,7 +19,7 @@ const databaseName = 'sealpin-links';
 const stores = { link: { keyPath: 'shareId' }, credential: {}, signer: { keyPath: 'signer' } };
 const keyName = 'key';
 
-function ended<T>(request: IDBRequest<T>): Promise<T> {
+function requestResult<T>(request: IDBRequest<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     request.addEventListener('success', () => resolve(request.result));
     request.addEventListener('error', () => reject(request.error ?? new Error('the browser keeps nothing')));
@@ -36,7 +36,7 @@ async function openDatabase(create: boolean): Promise<IDBDatabase | undefined> {
     const missing = Object.entries(stores).filter(([name]) => !request.result.objectStoreNames.contains(name));
     for (const [name, options] of missing) request.result.createObjectStore(name, options);
   });
-  return await ended(request);
+  return await requestResult(request);
 }
 
 /** Runs a request in a transaction of its own. @returns once what it writes is kept */
@@ -54,7 +54,7 @@ async function inStore<T>(
       transaction.addEventListener('complete', () => resolve());
       transaction.addEventListener('abort', () => reject(transaction.error ?? new Error('the browser keeps nothing')));
     });
-    const [result] = await Promise.all([ended(work(transaction.objectStore(name))), complete]);
+    const [result] = await Promise.all([requestResult(work(transaction.objectStore(name))), complete]);
     return result;
   } finally {
     // An open database would keep another tab from forgetting it.
@@ -98,5 +98,5 @@ export async function keptSigners(): Promise<KeptSigner[]> {
 
 /** Removes all of it. @returns once the browser has */
 export async function forgetEverything(): Promise<void> {
-  await ended(indexedDB.deleteDatabase(databaseName));
+  await requestResult(indexedDB.deleteDatabase(databaseName));
 }

@@ -5,7 +5,7 @@ import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type Engine } from '../engine-client.ts';
 import type { Sending } from '../protocol.ts';
 import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
-import { changeFailureText, namesText, startChanging, type Terms } from './change-dialog.ts';
+import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
 import {
   forgetEverything,
   forgetLink,
@@ -25,8 +25,8 @@ type Seen =
   | { state: 'active' | 'used_up' | 'expired' | 'revoked'; opensLeft: number; expiresAt: string }
   | { state: 'unknown' | 'unasked' };
 
-const list = byId('kept-links', HTMLUListElement);
-const confirm = startConfirming('taking');
+const keptLinkList = byId('kept-links', HTMLUListElement);
+const confirmTakingKept = startConfirming('taking');
 const enterChange = startChanging();
 const confirmForgetting = startConfirming('forgetting');
 const root = new URL('.', document.baseURI).href;
@@ -45,11 +45,11 @@ class OtherKey extends Error {}
 /** Submitting the form of the dialog that asks for a key. */
 let enterKey: (() => void) | undefined;
 
-let engine: Engine<Sending> | undefined;
+let linksEngine: Engine<Sending> | undefined;
 let isSignedIn = false;
 
 /** Asks the service what everybody may know of a link, which uses nothing up. */
-async function look(shareId: string): Promise<Seen> {
+async function askShareStatus(shareId: string): Promise<Seen> {
   try {
     const response = await fetch(`v1/shares/${shareId}`, { cache: 'no-store' });
     const body = (await response.json()) as { state?: string; code?: string; opensLeft: number; expiresAt: string };
@@ -75,9 +75,9 @@ function stateText(seen: Seen): string {
   return `${text} ${words.seenAt(clockText(new Date(), locale))}`;
 }
 
-type Row = { element: HTMLElement; showSeen(seen: Seen): void };
+type KeptLinkRow = { element: HTMLElement; showSeen(seen: Seen): void };
 
-function row(link: KeptLink): Row {
+function keptLinkRow(link: KeptLink): KeptLinkRow {
   const part = partsOf('kept-link');
   const element = part('li', HTMLLIElement);
   const name = part('bdi', HTMLElement);
@@ -95,7 +95,7 @@ function row(link: KeptLink): Row {
     return button;
   });
   const [changing, take, forget] = buttons;
-  const made: Row = {
+  const made: KeptLinkRow = {
     element,
     showSeen(seen) {
       status.textContent = stateText(seen);
@@ -103,10 +103,11 @@ function row(link: KeptLink): Row {
       if (seen.state === 'unasked') for (const button of buttons) button.hidden = true;
     },
   };
-  const submit = (terms: Terms) => void withKey((sender) => looking(change(sender, link, terms, made), link, made));
+  const submit = (terms: EnteredTerms) =>
+    void withKey((sender) => looking(change(sender, link, terms, made), link, made));
   changing?.addEventListener('click', () => enterChange(link, submit));
-  const confirmed = () => void withKey((sender) => looking(takeBack(sender, link, made), link, made));
-  take?.addEventListener('click', () => confirm(namesText(link), confirmed));
+  const confirmed = () => void withKey((sender) => looking(takeBackKept(sender, link, made), link, made));
+  take?.addEventListener('click', () => confirmTakingKept(namesText(link), confirmed));
   forget?.addEventListener('click', () => void tried(() => forgetOne(link, element)));
   return made;
 }
@@ -118,21 +119,21 @@ const tried = (work: () => Promise<void> | void): Promise<void> =>
  * Waits for what a key does to a link. One that the key does not have is over, or is one of another
  * key.
  */
-async function looking(work: Promise<void>, { shareId }: KeptLink, { showSeen }: Row): Promise<void> {
+async function looking(work: Promise<void>, { shareId }: KeptLink, { showSeen }: KeptLinkRow): Promise<void> {
   try {
     await work;
   } catch (failure) {
     if (!(failure instanceof EngineError && ['not_found', 'gone'].includes(failure.code))) throw failure;
-    const seen = await look(shareId);
+    const seen = await askShareStatus(shareId);
     showSeen(seen);
     if (seen.state === 'active') throw new OtherKey();
     announce(stateText(seen));
   }
 }
 
-async function takeBack(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): Promise<void> {
+async function takeBackKept(sender: Engine<Sending>, link: KeptLink, { showSeen }: KeptLinkRow): Promise<void> {
   await sender.call('takeBackLink', { shareId: link.shareId });
-  showSeen(await look(link.shareId));
+  showSeen(await askShareStatus(link.shareId));
   announce(words.linkTaken(namesText(link)));
 }
 
@@ -143,7 +144,12 @@ async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<v
   await showText();
 }
 
-async function change(sender: Engine<Sending>, link: KeptLink, terms: Terms, { showSeen }: Row): Promise<void> {
+async function change(
+  sender: Engine<Sending>,
+  link: KeptLink,
+  terms: EnteredTerms,
+  { showSeen }: KeptLinkRow,
+): Promise<void> {
   const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
   showSeen(changed);
   await keepLink({ ...link, opens: changed.opens });
@@ -162,7 +168,7 @@ async function signIn(sender: Engine<Sending>, text: string): Promise<void> {
  * Does what needs a key: with the one that is kept, or one that is asked for, also after a refusal.
  */
 async function withKey(act: (sender: Engine<Sending>) => Promise<void>): Promise<void> {
-  const sender = (engine ??= startSending());
+  const sender = (linksEngine ??= startSending());
   await tried(async () => {
     const ask = (why?: string): void => askForKey(sender, () => void withKey(act), why);
     try {
@@ -217,19 +223,19 @@ async function showText(): Promise<void> {
 async function forgetAll(): Promise<void> {
   await forgetEverything();
   isSignedIn = false;
-  list.replaceChildren();
+  keptLinkList.replaceChildren();
   await showText();
   byId('kept-title', HTMLHeadingElement).focus();
   announce(words.forgotten);
 }
 
-async function start(): Promise<void> {
+async function showKeptLinks(): Promise<void> {
   const links = await keptLinks();
-  const rows = links.map((link) => ({ ...row(link), link }));
-  list.replaceChildren(...rows.map(({ element }) => element));
+  const rows = links.map((link) => ({ ...keptLinkRow(link), link }));
+  keptLinkList.replaceChildren(...rows.map(({ element }) => element));
   await showText();
   // One after the other: an address may ask for so many in a minute.
-  for (const { link, showSeen } of rows) showSeen(await look(link.shareId));
+  for (const { link, showSeen } of rows) showSeen(await askShareStatus(link.shareId));
 }
 
 translate();
@@ -238,4 +244,4 @@ show('kept');
 byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));
 byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());
 onSubmit('key-form', () => enterKey?.());
-void tried(start);
+void tried(showKeptLinks);

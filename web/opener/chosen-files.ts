@@ -17,10 +17,10 @@ import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { carReader, cidFromBytes, fileFromCar, rootsOf } from '../../shared/ipfs/index.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
-import { bytesOf } from '../../client/web-bytes.ts';
+import { bytesOfBase64 } from '../../client/web-bytes.ts';
 
 /** A file that can be saved. `most`: it has no more bytes. `isSealed`: it is itself a container. */
-export type OpenedFile = {
+export type SavableFile = {
   readonly name: string;
   readonly most: number;
   /** Its bytes, as the record of a backup says. */
@@ -34,7 +34,7 @@ export type Chosen = {
   readonly kind: 'file' | 'backup';
   readonly needs: 'password' | 'keys' | undefined;
   /** Opens it. `unreadable`: files of a backup that cannot be read. */
-  open(credentials: Credentials | undefined): Promise<{ files: readonly OpenedFile[]; unreadable: number }>;
+  open(credentials: Credentials | undefined): Promise<{ files: readonly SavableFile[]; unreadable: number }>;
 };
 
 /** The most bytes of a record, and of a key file, as `rescue.py` takes them. */
@@ -44,7 +44,7 @@ const maxRecordBytes = 4 * 1024 * 1024;
  * Looks at what was chosen.
  * @throws SealpinError `not_encrypted`, `wrong_kind`, `content_mismatch`
  */
-export async function look(files: readonly File[]): Promise<Chosen> {
+export async function lookAtChosen(files: readonly File[]): Promise<Chosen> {
   const [file] = files;
   const about = files.find(({ name }) => name === 'backup.json');
   if (about !== undefined) return lookAtBackup(about, files);
@@ -89,7 +89,7 @@ async function storedIn(file: File): Promise<Stored> {
 async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen> {
   const root = about.webkitRelativePath.slice(0, -'backup.json'.length);
   const inFolder = new Map(files.map((file) => [file.webkitRelativePath, file]));
-  const { v } = (await jsonOf(about)) as { v?: unknown };
+  const { v } = (await jsonInFile(about)) as { v?: unknown };
   if (v !== 1) throw new SealpinError('unsupported_version');
   const key = inFolder.get(`${root}account.key`);
   if (key === undefined) throw new SealpinError('not_found', 'the backup has no account.key');
@@ -102,7 +102,7 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
       if (!('decrypt' in opened)) throw new SealpinError('not_encrypted');
       const plaintext = await opened.decrypt(identitiesOf(credentials));
       const identities = parseIdentities(new TextDecoder().decode(await small(plaintext)));
-      const found: OpenedFile[] = [];
+      const found: SavableFile[] = [];
       let unreadable = 0;
       for (const [path, record] of inFolder) {
         if (!path.startsWith(`${root}files/`) || !path.endsWith('.json')) continue;
@@ -118,16 +118,16 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
 }
 
 /** Place of a record: the file that its path names, and what opens it. */
-type Place = {
+type RecordPlace = {
   readonly fileId: string;
   readonly identities: readonly Identity[];
   carOf(cid: string): File | undefined;
 };
 
 /** Opens the record of a file in a backup. */
-async function fileOf(record: File, { fileId, identities, carOf }: Place): Promise<OpenedFile> {
+async function fileOf(record: File, { fileId, identities, carOf }: RecordPlace): Promise<SavableFile> {
   type Entry = Partial<Record<'fileId' | 'cid' | 'header' | 'sealed', string> & { v: number; bytes: number }>;
-  const entry = (await jsonOf(record)) as Entry;
+  const entry = (await jsonInFile(record)) as Entry;
   const { cid = '', bytes } = entry;
   const car = carOf(cid);
   if (car === undefined || entry.v !== 1 || entry.fileId !== fileId)
@@ -163,7 +163,7 @@ function nameFor(name: string | undefined, fileId: string): string {
   }
 }
 
-async function jsonOf(file: File): Promise<unknown> {
+async function jsonInFile(file: File): Promise<unknown> {
   try {
     return JSON.parse(await file.text());
   } catch {
@@ -176,5 +176,5 @@ function small(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
 }
 
 function streamOfText(base64: string): ReadableStream<Uint8Array> {
-  return new Blob([bytesOf(base64)]).stream();
+  return new Blob([bytesOfBase64(base64)]).stream();
 }

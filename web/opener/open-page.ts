@@ -9,7 +9,7 @@ import { describeFailure } from '../failure-words.ts';
 import { startPasswordField } from '../password-field.ts';
 import { Dismissed, download, pickedFile, picker, TooLargeToSave } from '../save.ts';
 import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
-import { look, type Chosen, type OpenedFile } from './chosen-files.ts';
+import { lookAtChosen, type Chosen, type SavableFile } from './chosen-files.ts';
 import { openerWords } from './words.ts';
 
 const own = openerWords(words);
@@ -43,7 +43,7 @@ async function choose(files: readonly File[]): Promise<void> {
   if (files.length === 0) return;
   show('wait');
   try {
-    chosen = await look(files);
+    chosen = await lookAtChosen(files);
     if (chosen.needs === undefined) return await openWith(undefined);
     const isBackup = chosen.kind === 'backup';
     setText(byId('asked-title', HTMLHeadingElement), isBackup ? own.backupTitle : words.askedTitleContainer);
@@ -65,7 +65,7 @@ async function openWith(credentials: Credentials | undefined): Promise<void> {
     const { files, unreadable } = await chosen.open(credentials);
     setText(byId('opened-title', HTMLHeadingElement), own.openedTitle(files.length));
     setText(byId('unreadable', HTMLParagraphElement), unreadable === 0 ? undefined : own.unreadable(unreadable));
-    byId('files', HTMLUListElement).replaceChildren(...files.map((file, index) => row(file, index)));
+    byId('files', HTMLUListElement).replaceChildren(...files.map((file, index) => openedFileRow(file, index)));
     byId('password', HTMLInputElement).value = '';
     show('opened');
   } catch (error) {
@@ -78,7 +78,7 @@ async function openWith(credentials: Credentials | undefined): Promise<void> {
 }
 
 /** The row of a file, with the button that saves it. */
-function row(file: OpenedFile, index: number): HTMLElement {
+function openedFileRow(file: SavableFile, index: number): HTMLElement {
   const part = partsOf('file');
   const button = part('.save', HTMLButtonElement);
   const state = part('.state', HTMLElement);
@@ -98,7 +98,7 @@ function row(file: OpenedFile, index: number): HTMLElement {
   };
   button.addEventListener('click', () => {
     button.disabled = true;
-    void save(file, tell)
+    void saveWhole(file, tell)
       .then((text) => tell(text))
       .catch((error: unknown) => tell(error instanceof Dismissed ? words.cancelled : describe(error).text))
       .finally(() => (button.disabled = false));
@@ -107,7 +107,7 @@ function row(file: OpenedFile, index: number): HTMLElement {
 }
 
 /** Saves a file whole, or nothing of it. @returns what became of it */
-async function save(file: OpenedFile, tell: (text: string, isProgress: boolean) => void): Promise<string> {
+async function saveWhole(file: SavableFile, tell: (text: string, isProgress: boolean) => void): Promise<string> {
   const handle = await pickedFile(file.name);
   const writable = await handle?.createWritable();
   const parts: Blob[] = [];

@@ -55,13 +55,13 @@ export function isAsNamed(name: string, begin: Uint8Array): boolean {
 }
 
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-const unreadable = /[\u0000-\u0008\u000b\u000e-\u001f\u007f]/;
+const controlCharacters = /[\u0000-\u0008\u000b\u000e-\u001f\u007f]/;
 
 /** The text of a file; undefined for bytes that are none. */
-export function textOf(bytes: Uint8Array): string | undefined {
+export function readableText(bytes: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    return unreadable.test(text) ? undefined : text;
+    return controlCharacters.test(text) ? undefined : text;
   } catch {
     return undefined;
   }

@@ -6,7 +6,7 @@ import { deliveryMs, type FileView, type Receiving } from '../protocol.ts';
 import { followProgress } from '../progress-text.ts';
 import { badgeText, isTar } from './file-kind.ts';
 import { startLooking } from './look.ts';
-import { Dismissed, save, type Destination, type Place } from '../save.ts';
+import { Dismissed, save, type Destination, type SavedPlace } from '../save.ts';
 import { announce, locale, partsOf, setText, words } from '../states.ts';
 import { holdOpen, whileOpen } from '../stay-open.ts';
 
@@ -103,7 +103,7 @@ export function fileRow(
     endTurn();
   }
 
-  function showSaved(place: Place): void {
+  function showSaved(place: SavedPlace): void {
     saveButton.textContent = words.again;
     const text = { picked: words.savedPicked, downloads: words.savedDownloads };
     update('done', place === 'picked' || place === 'downloads' ? text[place] : words.savedHandedOver);

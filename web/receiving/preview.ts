@@ -6,7 +6,7 @@ import type { Engine } from '../engine-client.ts';
 import type { FileView, Receiving } from '../protocol.ts';
 import { words } from '../states.ts';
 import { copyButton } from './copy-button.ts';
-import { isAsNamed, shownByName, textOf, type Shown } from './file-kind.ts';
+import { isAsNamed, shownByName, readableText, type Shown } from './file-kind.ts';
 import { mediaAddress } from './media.ts';
 
 /** The most bytes of a text, and of an image, which are in memory as a whole. */
@@ -60,7 +60,7 @@ export async function previewOf(
 }
 
 function textElements(bytes: Uint8Array): HTMLElement[] {
-  const text = textOf(bytes);
+  const text = readableText(bytes);
   if (text === undefined) throw new NotAsNamed();
   const shown = document.createElement('pre');
   shown.dir = 'auto';

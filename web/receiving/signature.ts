@@ -6,7 +6,7 @@ import { announce, byId, onSubmit, setText, words } from '../states.ts';
 import { fingerprint } from '../words/signer-words.ts';
 
 /** The signature that is shown; another one may be asked for before its words are there. */
-let shown: ParcelSignature | undefined;
+let displayedSignature: ParcelSignature | undefined;
 /** A name of another key, which takes its place where it is entered once more. */
 let replaced: string | undefined;
 
@@ -16,7 +16,7 @@ const known = (): Promise<KeptSigner[]> => keptSigners().catch(() => []); // as 
 /** Shows who signed; nothing where nobody did. @param from the sender's own words */
 export async function showSignature(signed: ParcelSignature | undefined, from = ''): Promise<void> {
   const [line, know] = [byId('signed', HTMLParagraphElement), byId('know', HTMLDetailsElement)];
-  shown = signed;
+  displayedSignature = signed;
   setText(line, undefined);
   know.hidden = true;
   know.open = false;
@@ -25,7 +25,7 @@ export async function showSignature(signed: ParcelSignature | undefined, from = 
   const signers = await known();
   const name = signers.find((each) => each.signer === signer)?.name;
   const who = name ?? (await fingerprint(signer).catch(() => signer));
-  if (shown !== signed) return;
+  if (displayedSignature !== signed) return;
   const claimed = signers.find((each) => folded(each.name) === folded(from))?.name;
   const isOther = name === undefined && claimed !== undefined;
   line.className = state !== 'valid' || isOther ? 'warning' : '';
@@ -70,6 +70,6 @@ async function keepName(signed: ParcelSignature): Promise<void> {
 /** Starts the form for a name, once. */
 export function startSignature(): void {
   onSubmit('know-form', () => {
-    if (shown !== undefined) void keepName(shown);
+    if (displayedSignature !== undefined) void keepName(displayedSignature);
   });
 }

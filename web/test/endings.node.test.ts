@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { equal } from '../../testkit/assertions.ts';
-import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import { readPrivateFiles, touch, type Ability } from './in-page.ts';
@@ -49,7 +49,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return watched;
   }
 
-  const proxied = async (fault: (count: number, path: string) => Fault | undefined): Promise<string> => {
+  const proxied = async (fault: (count: number, path: string) => ProxyFault | undefined): Promise<string> => {
     let count = 0;
     const { url } = await faultyProxy(
       () => receiver.service.url,

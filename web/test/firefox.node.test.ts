@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { connect, generateKeys, receive } from '../../client/index.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../testkit/faulty-proxy.ts';
 import { launchFirefox, type Firefox } from '../../testkit/browsers/firefox.ts';
 import { withBrowser } from '../../testkit/browsers/browsers.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
@@ -63,7 +63,7 @@ withBrowser('Firefox', () => {
     return visit;
   }
 
-  const proxied = async (fault: (count: number, path: string) => Fault | undefined): Promise<string> => {
+  const proxied = async (fault: (count: number, path: string) => ProxyFault | undefined): Promise<string> => {
     let count = 0;
     const { url } = await faultyProxy(
       () => sender.service.url,

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Download, Page } from 'playwright-core';
-import { type Fault, faultyProxy } from '../../testkit/faulty-proxy.ts';
+import { type ProxyFault, faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { inCi } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ToServiceWorker } from '../protocol.ts';
@@ -173,7 +173,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const html = `<script>navigator.serviceWorker.register('/v1/health/x.js', { scope: '/' })
       .then(() => navigator.serviceWorker.ready).then(() => document.title = 'caught')</script>`;
     const type = (text: string) => ({ 'content-type': `text/${text}`, 'service-worker-allowed': '/' });
-    const other: Record<string, Fault> = {
+    const other: Record<string, ProxyFault> = {
       '/s': { kind: 'answer', status: 200, headers: type('html'), body: html },
       '/v1/health/x.js': { kind: 'answer', status: 200, headers: type('javascript'), body: script },
     };

@@ -42,7 +42,7 @@ let opensLeft: number | undefined;
 let files: readonly Openable[] = [];
 
 /** Looks for something. What was open before is closed. */
-function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
+function beginSearch(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
   [findAgain, closed, opensLeft, files] = [look, undefined, undefined, []];
   return look(signal);
 }
@@ -192,11 +192,11 @@ function fileAt(index: number): Openable {
 const beginBytes = 16;
 
 serveCalls<Receiving>({
-  find: (argument, { signal }) => begin((each) => find(argument, each), signal),
-  findFile: (argument, { signal }) => begin(() => findFile(argument), signal),
+  find: (argument, { signal }) => beginSearch((each) => find(argument, each), signal),
+  findFile: (argument, { signal }) => beginSearch(() => findFile(argument), signal),
   async findAgain(_, { signal }) {
     if (findAgain === undefined) throw new SealpinError('link_invalid');
-    return begin(findAgain, signal);
+    return beginSearch(findAgain, signal);
   },
   async open(credentials, { signal }) {
     if (closed === undefined) throw new SealpinError('link_invalid');

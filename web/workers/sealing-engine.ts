@@ -23,7 +23,7 @@ import { signedIn, signIn, useAccount } from './signed-in.ts';
 import { sweepDisk } from './sinks.ts';
 import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
-import { bytesOf } from '../../client/web-bytes.ts';
+import { bytesOfBase64 } from '../../client/web-bytes.ts';
 
 /** The last share; `stored`: the IDs of the files in the service for it alone. */
 type Last = { readonly shareId: string; readonly stored: readonly string[] };
@@ -41,7 +41,7 @@ function reportedProgress(
   const ends = files.map(
     (
       (sum) => (file: FileToSend) =>
-        (sum += detachedPayloadBytes(file instanceof File ? file.size : zipBytes(entriesOf(file))))
+        (sum += detachedPayloadBytes(file instanceof File ? file.size : zipBytes(zipEntriesOf(file))))
     )(0),
   );
   const total = ends.at(-1) ?? 0;
@@ -62,7 +62,7 @@ function reportedProgress(
   };
 }
 
-function entriesOf({ files }: FolderToSend): ZipEntry[] {
+function zipEntriesOf({ files }: FolderToSend): ZipEntry[] {
   const names = safeNames(files.map(({ path }) => path));
   return files.map(({ file }, index) => ({
     name: names[index] ?? '',
@@ -76,7 +76,7 @@ function entriesOf({ files }: FolderToSend): ZipEntry[] {
 function outgoing(files: readonly FileToSend[]): Outgoing[] {
   return files.map((file) => {
     if (file instanceof File) return { source: file, name: file.name, type: file.type };
-    const entries = entriesOf(file);
+    const entries = zipEntriesOf(file);
     const chunks = zipped(entries);
     const source = pulled({
       next: async () => (await chunks.next()).value,
@@ -118,7 +118,7 @@ async function sealedName(cid: string, details = ''): Promise<Pick<StoredView, '
   if (details === '') return {};
   if (identities === undefined) return { sealedName: 'closed' };
   try {
-    const { name } = await openFileDetails(bytesOf(details), { cid, identities });
+    const { name } = await openFileDetails(bytesOfBase64(details), { cid, identities });
     return { name, sealedName: 'open' };
   } catch (error) {
     // Another key may open it, and what is damaged has no name either.

@@ -6,7 +6,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { heartbeatMs, deliveryMs, type FromServiceWorker, type PageSink, type ToPort } from '../protocol.ts';
 
-type Bytes = AsyncIterable<Uint8Array>;
+type ByteIterable = AsyncIterable<Uint8Array>;
 /** `pool` gets the memory of what was written. */
 type PageSinkOptions = { readonly size: number | undefined; readonly signal: AbortSignal; readonly pool: BufferPool };
 
@@ -15,7 +15,7 @@ type PageSinkOptions = { readonly size: number | undefined; readonly signal: Abo
  * @returns the file itself where the page still has to hand it to the browser
  * @throws what `bytes` throws, the signal's reason, DOMException `QuotaExceededError`
  */
-export function writeTo(sink: PageSink, bytes: Bytes, o: PageSinkOptions): Promise<Blob | undefined> {
+export function writeTo(sink: PageSink, bytes: ByteIterable, o: PageSinkOptions): Promise<Blob | undefined> {
   if (sink.kind === 'handle') return writeToHandle(sink.handle, bytes, o);
   if (sink.kind === 'memory') return writeToMemory(bytes, o);
   return sink.kind === 'disk' ? writeToDisk(bytes, o) : writeToPort(sink.port, bytes, o);
@@ -24,7 +24,7 @@ export function writeTo(sink: PageSink, bytes: Bytes, o: PageSinkOptions): Promi
 /** A file that was picked keeps its old content until `close`. */
 async function writeToHandle(
   handle: FileSystemFileHandle,
-  bytes: Bytes,
+  bytes: ByteIterable,
   { signal, pool }: PageSinkOptions,
 ): Promise<undefined> {
   const isNew = (await handle.getFile()).size === 0;
@@ -44,7 +44,7 @@ async function writeToHandle(
   }
 }
 
-async function writeToMemory(bytes: Bytes, { signal }: PageSinkOptions): Promise<Blob> {
+async function writeToMemory(bytes: ByteIterable, { signal }: PageSinkOptions): Promise<Blob> {
   const chunks: BlobPart[] = [];
   for await (const chunk of bytes) chunks.push(chunk as Uint8Array<ArrayBuffer>);
   signal.throwIfAborted();
@@ -70,7 +70,7 @@ export async function copiesGone(): Promise<void> {
   await Promise.all(removals);
 }
 
-async function writeToDisk(bytes: Bytes, { signal, pool }: PageSinkOptions): Promise<File> {
+async function writeToDisk(bytes: ByteIterable, { signal, pool }: PageSinkOptions): Promise<File> {
   const name = crypto.randomUUID();
   const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder, { create: true });
   await holdLock(name);
@@ -133,7 +133,7 @@ const startMs = 15_000;
  * The service worker pulls, so nothing is read that the disk does not take; it compares the number
  * of bytes with `size` itself.
  */
-function writeToPort(port: MessagePort, bytes: Bytes, { signal, pool }: PageSinkOptions): Promise<undefined> {
+function writeToPort(port: MessagePort, bytes: ByteIterable, { signal, pool }: PageSinkOptions): Promise<undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();
   const chunks = bytes[Symbol.asyncIterator]();
   const send = (message: ToPort, transfer: Transferable[] = []): void => port.postMessage(message, transfer);

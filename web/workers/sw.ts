@@ -16,7 +16,7 @@ const transfers = new Map<string, Transfer>();
 
 type Media = Extract<ToServiceWorker, { kind: 'media' }>;
 /** Films and sounds that pages show. */
-const shown = new Map<string, Media>();
+const shownMedia = new Map<string, Media>();
 
 self.addEventListener('install', () => void self.skipWaiting());
 
@@ -25,23 +25,23 @@ self.addEventListener('message', (event: ExtendableMessageEvent) => {
   if (message.kind === 'gone') {
     transfers.get(message.id)?.fail?.();
     transfers.delete(message.id);
-    shown.delete(message.id);
+    shownMedia.delete(message.id);
     return;
   }
   if (message.kind === 'offer') transfers.set(message.id, { offer: message, isTaken: false });
   if (message.kind === 'media') {
-    shown.set(message.id, message);
+    shownMedia.set(message.id, message);
     // What a page shows is asked for by the page itself, which has been loaded without this worker.
     event.waitUntil(self.clients.claim());
   }
-  message.answer.postMessage(transfers.has(message.id) || shown.has(message.id));
+  message.answer.postMessage(transfers.has(message.id) || shownMedia.has(message.id));
 });
 
 self.addEventListener('fetch', (event) => {
   const id = /\/dl\/([^/]+)$/.exec(new URL(event.request.url).pathname)?.[1];
   // The page that shows a film asks for other things, too.
   if (id === undefined) return;
-  const media = shown.get(id);
+  const media = shownMedia.get(id);
   if (media !== undefined) return event.respondWith(part(media, event.request.headers.get('Range')));
   const transfer = transfers.get(id);
   // Without content the page that asked stays as it is.

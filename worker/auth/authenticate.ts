@@ -60,10 +60,10 @@ export async function identitiesOf(principal: Principal, material: KeyMaterial):
 }
 
 /** A key pair in DER. */
-type Pair = { pkcs8: Uint8Array; spki: Uint8Array };
+type AccountKeyPair = { pkcs8: Uint8Array; spki: Uint8Array };
 
 /** The account's key pair and, while a rotation runs, the one before; fails as `privateKeyOf`. */
-export async function pairsOf(principal: Principal, material: KeyMaterial): Promise<Pair[]> {
+export async function pairsOf(principal: Principal, material: KeyMaterial): Promise<AccountKeyPair[]> {
   const { spki, previous } = material;
   const pair = { pkcs8: await privateKeyOf(principal, material), spki };
   if (previous === null) return [pair];

@@ -84,7 +84,7 @@ export async function statusError(
   command: string,
 ): Promise<SealpinError> {
   const { status } = response;
-  const words = await wordsOf(response, headers);
+  const words = await quoteResponse(response, headers);
   if ([429, 502, 503, 504].includes(status)) {
     const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
     const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
@@ -106,7 +106,7 @@ export async function statusError(
  * Quotes a response with an unexpected status, after a colon, without our credentials, should it
  * repeat them.
  */
-async function wordsOf(response: Response, headers: Addressed['headers']): Promise<string> {
+async function quoteResponse(response: Response, headers: Addressed['headers']): Promise<string> {
   try {
     const text = new TextDecoder().decode(await readStart(response.body, maxWordsBytes));
     const told = secretsOf(headers).reduce((words, secret) => words.replaceAll(secret, '…'), text.trim());

@@ -19,7 +19,7 @@ type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
 const maxAccounts = 500;
 
 /** Counts by account and key. */
-const counted = new Map<string, Map<string, Used>>();
+const countsByAccount = new Map<string, Map<string, Used>>();
 const collector = new Collector();
 
 /** Counts a request that has its response, unless its API key was refused. */
@@ -38,7 +38,7 @@ export function countUsage(c: Ctx): void {
 
 /** Hands over what this isolate has counted, to so many accounts at a time. */
 async function handOverAll(env: AccountBinding): Promise<void> {
-  const accounts = [...counted.keys()].slice(0, maxAccounts);
+  const accounts = [...countsByAccount.keys()].slice(0, maxAccounts);
   await Promise.all(accounts.map((account) => handOverUsage(env, account)));
 }
 
@@ -47,9 +47,9 @@ async function handOverAll(env: AccountBinding): Promise<void> {
  * whose answer is lost counts twice.
  */
 export async function handOverUsage(env: AccountBinding, account: string): Promise<void> {
-  const used = counted.get(account);
+  const used = countsByAccount.get(account);
   if (used === undefined) return;
-  counted.delete(account);
+  countsByAccount.delete(account);
   try {
     await unwrap(env.ACCOUNT.getByName(account).keys.addUsage(used));
   } catch (error) {
@@ -59,12 +59,12 @@ export async function handOverUsage(env: AccountBinding, account: string): Promi
 }
 
 function add({ account, keyId }: UsedBy, { requests, bytesIn, bytesOut }: Used): void {
-  const keys = counted.get(account) ?? new Map<string, Used>();
+  const keys = countsByAccount.get(account) ?? new Map<string, Used>();
   const before = keys.get(keyId) ?? { requests: 0, bytesIn: 0, bytesOut: 0 };
   keys.set(keyId, {
     requests: before.requests + requests,
     bytesIn: before.bytesIn + bytesIn,
     bytesOut: before.bytesOut + bytesOut,
   });
-  counted.set(account, keys);
+  countsByAccount.set(account, keys);
 }

@@ -23,7 +23,7 @@ const maxNameChars = 40;
 export function invalidRequest(place: 'body' | 'query', issues: readonly v.BaseIssue<unknown>[]): SealpinError {
   const faults = issues
     .slice(0, maxFaults)
-    .map((issue) => ({ ...placeOf(place, issue), detail: describeFault(issue) }));
+    .map((issue) => ({ ...faultPlace(place, issue), detail: describeFault(issue) }));
   const details = new Set(faults.map(({ detail }) => detail));
   return new SealpinError('invalid_request', [...details].join('; '), { faults });
 }
@@ -48,7 +48,7 @@ export function parseDetails(details: UploadDetails): FileDetails {
   return given(detailColumns, details);
 }
 
-function placeOf(place: 'body' | 'query', { path }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {
+function faultPlace(place: 'body' | 'query', { path }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {
   const names = (path ?? []).map(({ key }) => String(key));
   if (place === 'query') return { parameter: names.join('.') };
   return { pointer: `#${names.map((name) => `/${pointerToken(name)}`).join('')}` };

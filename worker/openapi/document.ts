@@ -4,7 +4,7 @@ import { problemType } from '../../shared/problem-object.ts';
 import { version } from '../../package.json';
 import { codesOf, commonCodes, guardCodes, type Route } from './route.ts';
 import { responseHeaders } from './headers.ts';
-import { operationsOf, pathOf, problemsOf } from './operation.ts';
+import { operationsOf, openapiPath, problemsOf } from './operation.ts';
 import { referencedSchemas, type JsonSchema } from './schemas.ts';
 import { tagsOf } from './tags.ts';
 
@@ -19,11 +19,11 @@ type Operation = { parameters?: JsonSchema[] & JsonSchema; responses: JsonSchema
 /** Describes routes. @param title of the document, @param routes all that it describes */
 export function describeApi(title: string, routes: readonly Route[]): JsonSchema {
   const paths: Record<string, Record<string, JsonSchema>> = {};
-  for (const route of routes) Object.assign((paths[pathOf(route)] ??= {}), operationsOf(route));
+  for (const route of routes) Object.assign((paths[openapiPath(route)] ??= {}), operationsOf(route));
   const operations = Object.values(paths).flatMap((path) => Object.values(path) as Operation[]);
   const lists = operations.flatMap(({ parameters }) => (parameters === undefined ? [] : [parameters]));
-  const parameters = share('parameters', lists, ({ name }) => String(name));
-  const results = share(
+  const parameters = replaceSharedParts('parameters', lists, ({ name }) => String(name));
+  const results = replaceSharedParts(
     'responses',
     operations.map(({ responses }) => responses),
     (_, status) => status,
@@ -68,7 +68,7 @@ export function describeApi(title: string, routes: readonly Route[]): JsonSchema
  * @param holders objects and lists whose members are such parts
  * @param nameOf its name in `shared`, to which a letter is added where another part has it
  */
-function share(
+function replaceSharedParts(
   kind: string,
   holders: readonly JsonSchema[],
   nameOf: (part: JsonSchema, key: string) => string,

@@ -3,28 +3,28 @@ import { describe, type Code } from '../../shared/errors.ts';
 import { tusVersion } from '../../shared/tus-protocol.ts';
 import type { JsonSchema } from './schemas.ts';
 
-const text = { type: 'string' };
+const textSchema = { type: 'string' };
 const byteCount = { type: 'integer', format: 'int64', minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
 
 /** The shapes of request headers; any other one is text. */
 export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
-  'Content-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
-  'Content-Disposition': { ...text, examples: ["attachment; filename*=UTF-8''report.pdf"] },
+  'Content-Digest': { ...textSchema, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
+  'Content-Disposition': { ...textSchema, examples: ["attachment; filename*=UTF-8''report.pdf"] },
   'Idempotency-Key': {
-    ...text,
+    ...textSchema,
     minLength: 1,
     maxLength: 255,
     pattern: '^[ -~]+$',
     examples: ['5f2b1c9e-6a0d-4c38-9b7e-0d1f2a3b4c5d'],
   },
-  Range: { ...text, examples: ['bytes=0-99'] },
-  'Repr-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
-  'Tus-Resumable': { ...text, enum: [tusVersion] },
-  'Upload-Defer-Length': { ...text, enum: ['1'] },
+  Range: { ...textSchema, examples: ['bytes=0-99'] },
+  'Repr-Digest': { ...textSchema, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
+  'Tus-Resumable': { ...textSchema, enum: [tusVersion] },
+  'Upload-Defer-Length': { ...textSchema, enum: ['1'] },
   'Upload-Length': byteCount,
-  'Upload-Metadata': { ...text, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
+  'Upload-Metadata': { ...textSchema, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
   'Upload-Offset': byteCount,
-  'Want-Repr-Digest': { ...text, examples: ['sha-256=10'] },
+  'Want-Repr-Digest': { ...textSchema, examples: ['sha-256=10'] },
 };
 
 /**
@@ -37,44 +37,47 @@ type ResponseHeader = { description: string; schema: JsonSchema };
 
 /** Every header of a response that a client can use. */
 export const responseHeaders = {
-  Allow: { description: 'the methods of the path', schema: text },
-  'Accept-Ranges': { description: '`bytes` where a range can be read', schema: { enum: ['bytes', 'none'], ...text } },
-  'Content-Disposition': { description: 'the filename', schema: text },
+  Allow: { description: 'the methods of the path', schema: textSchema },
+  'Accept-Ranges': {
+    description: '`bytes` where a range can be read',
+    schema: { enum: ['bytes', 'none'], ...textSchema },
+  },
+  'Content-Disposition': { description: 'the filename', schema: textSchema },
   'Content-Length': { description: 'the number of bytes', schema: { type: 'integer', format: 'int64' } },
-  'Content-Range': { description: 'which bytes these are, and of how many', schema: text },
-  ETag: { description: 'of this representation; strong', schema: text },
+  'Content-Range': { description: 'which bytes these are, and of how many', schema: textSchema },
+  ETag: { description: 'of this representation; strong', schema: textSchema },
   'Idempotency-Replayed': {
     description: '`true` on the response to a request that repeats an earlier one',
-    schema: { enum: ['true'], ...text },
+    schema: { enum: ['true'], ...textSchema },
   },
-  'Last-Modified': { description: 'when the file was stored', schema: text },
-  Link: { description: 'the next page of a list (`rel="next"`)', schema: text },
-  Location: { description: 'the path of what was created', schema: text },
-  RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: text },
+  'Last-Modified': { description: 'when the file was stored', schema: textSchema },
+  Link: { description: 'the next page of a list (`rel="next"`)', schema: textSchema },
+  Location: { description: 'the path of what was created', schema: textSchema },
+  RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: textSchema },
   'RateLimit-Policy': {
     description: 'the limit that the request counts for, where the operator tells it: requests `q` in `w` seconds',
-    schema: text,
+    schema: textSchema,
   },
-  'Repr-Digest': { description: 'SHA-256 of the whole representation, where the CID tells it', schema: text },
+  'Repr-Digest': { description: 'SHA-256 of the whole representation, where the CID tells it', schema: textSchema },
   'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
-  'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: text },
+  'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: textSchema },
   'Sealpin-File': {
     description: 'the ID of the file, once every byte has arrived',
-    schema: { ...text, format: 'uuid' },
+    schema: { ...textSchema, format: 'uuid' },
   },
-  'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
+  'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: textSchema },
   'Tus-Max-Size': { description: 'the largest file', schema: byteCount },
-  'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: [tusVersion] } },
-  'Tus-Version': { description: 'the versions of tus that the service knows', schema: text },
-  'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...text, enum: ['1'] } },
-  'Upload-Expires': { description: 'when the upload expires, unless it is continued before', schema: text },
+  'Tus-Resumable': { description: 'the version of tus', schema: { ...textSchema, enum: [tusVersion] } },
+  'Tus-Version': { description: 'the versions of tus that the service knows', schema: textSchema },
+  'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...textSchema, enum: ['1'] } },
+  'Upload-Expires': { description: 'when the upload expires, unless it is continued before', schema: textSchema },
   'Upload-Length': { description: 'bytes of the file', schema: byteCount },
-  'Upload-Metadata': { description: 'as it was sent', schema: text },
+  'Upload-Metadata': { description: 'as it was sent', schema: textSchema },
   'Upload-Offset': { description: 'how many bytes of the file have arrived', schema: byteCount },
-  'WWW-Authenticate': { description: 'the scheme: `Bearer`', schema: text },
+  'WWW-Authenticate': { description: 'the scheme: `Bearer`', schema: textSchema },
   'X-Request-Id': {
     description: 'the ID of the request in the log of the service',
-    schema: { ...text, format: 'uuid' },
+    schema: { ...textSchema, format: 'uuid' },
   },
 } as const satisfies Record<string, ResponseHeader>;
 

@@ -11,7 +11,7 @@ type Response = { description: string; headers: JsonSchema; content?: JsonSchema
 const binary = { type: 'string', format: 'binary' };
 
 /** The path of a route as OpenAPI writes it. */
-export function pathOf({ path }: Route): string {
+export function openapiPath({ path }: Route): string {
   return path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
@@ -36,7 +36,7 @@ function describeRoute(route: Route): JsonSchema {
     description: about.join('\n\n'),
     security: isOpen(route) ? [] : (scopesOf(route) ?? [[]]).map((scopes) => ({ [who]: scopes })),
     ...(parameters.length === 0 ? {} : { parameters }),
-    requestBody: taken && { required: body !== undefined, content: contentOf(taken) },
+    requestBody: taken && { required: body !== undefined, content: mediaTypesOf(taken) },
     responses: responsesOf(route),
     'x-codes': ownCodesOf(route),
   };
@@ -101,7 +101,7 @@ function ofQuery(shape: v.GenericSchema): JsonSchema {
   return missing.success && missing.output !== undefined ? { ...schema, default: missing.output } : schema;
 }
 
-function contentOf(types: Bodies): JsonSchema {
+function mediaTypesOf(types: Bodies): JsonSchema {
   const plain = (type: string) => (type.endsWith('json') ? { type: 'object' } : binary);
   return mapped(types, (shape, type) => ({ schema: shape === null ? plain(type) : schemaOf(shape) }));
 }
@@ -141,7 +141,7 @@ function resultOf(route: Route, status: number): Response {
   return {
     description: texts[status] ?? summary,
     headers: references('headers', headersOfRoute(route, status)),
-    ...(responses[status] ? { content: contentOf(responses[status]) } : {}),
+    ...(responses[status] ? { content: mediaTypesOf(responses[status]) } : {}),
     ...(status < 300 && links !== undefined ? { links: linksOf(links) } : {}),
   };
 }

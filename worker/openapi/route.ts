@@ -17,7 +17,7 @@ import type { ResponseHeaderName } from './headers.ts';
 export type Bodies = Record<string, v.GenericSchema | null>;
 
 /** The key of a row. */
-type Call = {
+type RouteKey = {
   /** GET answers HEAD, too, unless the path has a row for it. */
   method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';
   path: string;
@@ -76,7 +76,7 @@ type Access =
       handler: (c: Ctx, principal: Principal) => Promise<Response>;
     };
 
-export type Route = Call & RouteRow;
+export type Route = RouteKey & RouteRow;
 type RouteRow = RouteText & Access;
 
 /** Makes a row. */

@@ -7,19 +7,19 @@ import { isTime } from '../../shared/time.ts';
 
 export type JsonSchema = { [key: string]: unknown };
 
-const prefix = '#/components/schemas/';
+const schemaPrefix = '#/components/schemas/';
 
 /**
  * The validators of objects and enumerations that other ones refer to: by the names under which
  * `shared/api.ts` exports them.
  */
-const named: Record<string, v.GenericSchema> = Object.fromEntries(
+const namedShapes: Record<string, v.GenericSchema> = Object.fromEntries(
   Object.entries(shapes)
     .filter((entry): entry is [string, v.GenericSchema & (typeof entry)[1]] => isNamed(entry[1]))
     .filter(([name]) => !name.endsWith('Query')),
 );
 
-const names = new Map(Object.entries(named).map(([name, shape]) => [shape, name]));
+const names = new Map(Object.entries(namedShapes).map(([name, shape]) => [shape, name]));
 
 function isNamed(value: unknown): value is v.GenericSchema {
   if (typeof value !== 'object' || value === null || !('kind' in value) || !('type' in value)) return false;
@@ -29,7 +29,7 @@ function isNamed(value: unknown): value is v.GenericSchema {
 const config = {
   target: 'draft-2020-12',
   typeMode: 'input',
-  overrideRef: ({ referenceId }) => `${prefix}${referenceId}`,
+  overrideRef: ({ referenceId }) => `${schemaPrefix}${referenceId}`,
   overrideAction: ({ valibotAction, jsonSchema }) => {
     // The only check of ours on the items of a list is that none comes twice.
     if (valibotAction.type === 'check_items') return { ...jsonSchema, uniqueItems: true };
@@ -59,7 +59,7 @@ let definitions: Record<string, unknown> | undefined;
  */
 export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'output' } = {}): JsonSchema {
   const name = names.get(shape);
-  if (name !== undefined) return { $ref: `${prefix}${name}` };
+  if (name !== undefined) return { $ref: `${schemaPrefix}${name}` };
   const { $schema: _dialect, ...schema } = toJsonSchema(shape, { ...config, ...o });
   return schema;
 }
@@ -81,8 +81,8 @@ export function referencedSchemas(document: unknown): Record<string, JsonSchema>
   const collect = (part: unknown): void => {
     if (typeof part !== 'object' || part === null) return;
     const { $ref } = part as { $ref?: unknown };
-    if (typeof $ref === 'string' && $ref.startsWith(prefix)) {
-      const name = $ref.slice(prefix.length);
+    if (typeof $ref === 'string' && $ref.startsWith(schemaPrefix)) {
+      const name = $ref.slice(schemaPrefix.length);
       if (found.has(name)) return;
       found.set(name, definitionOf(name));
       collect(found.get(name));
@@ -93,7 +93,7 @@ export function referencedSchemas(document: unknown): Record<string, JsonSchema>
 }
 
 function definitionOf(name: string): JsonSchema {
-  definitions ??= toJsonSchemaDefs(named, config);
+  definitions ??= toJsonSchemaDefs(namedShapes, config);
   const schema = definitions[name];
   if (schema === undefined) throw new Error(`there is no schema ${name}`);
   return schema as JsonSchema;

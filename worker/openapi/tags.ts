@@ -20,15 +20,15 @@ const tags: readonly { name: string; description: string; of: readonly string[] 
 
 /** The tag of a path. @throws Error for a path that belongs to none */
 export function tagOf(path: string): string {
-  return entryOf(path).name;
+  return tagEntry(path).name;
 }
 
 /** The tags of these paths, in their order. */
 export function tagsOf(paths: readonly string[]): { name: string; description: string }[] {
-  return [...new Set(paths.map(entryOf))].map(({ name, description }) => ({ name, description }));
+  return [...new Set(paths.map(tagEntry))].map(({ name, description }) => ({ name, description }));
 }
 
-function entryOf(path: string) {
+function tagEntry(path: string) {
   const part = path.split('/').find((each) => !['', 'v1', 'operator'].includes(each)) ?? '';
   const tag = tags.find(({ of }) => of.includes(part));
   if (tag === undefined) throw new Error(`${path} has no tag`);

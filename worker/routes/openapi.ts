@@ -18,7 +18,7 @@ export function descriptionRoute(
 ): Route {
   let described: Promise<ApiDocument> | undefined;
   const handler = async (c: Ctx): Promise<Response> => {
-    described ??= write(o.title, o.routes());
+    described ??= writeDescription(o.title, o.routes());
     const { etag, bytes } = await described;
     const headers = new Headers({ 'Content-Type': json, 'Cache-Control': 'no-cache' });
     return await respond(c, { etag, headers, bytes: bytes.length, body: async () => bytes, ranges: false });
@@ -34,7 +34,7 @@ export function descriptionRoute(
   });
 }
 
-async function write(title: string, routes: readonly Route[]): Promise<ApiDocument> {
+async function writeDescription(title: string, routes: readonly Route[]): Promise<ApiDocument> {
   const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(title, routes))}\n`);
   return { etag: `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`, bytes };
 }

@@ -4,8 +4,8 @@ import { web } from 'sealpin:web';
 import type { App } from '../http/app.ts';
 import { addWeb } from './web-pages.ts';
 
-const app = new Hono<App>();
-addWeb(app);
+const pagesApp = new Hono<App>();
+addWeb(pagesApp);
 
 /** SHA-256 in hex of all pages, as health has it. */
 export const { hash } = web;
@@ -23,5 +23,5 @@ export const paths: readonly string[] = [
 
 /** Asks for a page, as a client without compression does. */
 export async function ask(path: string): Promise<Response> {
-  return app.request(`/${path}`);
+  return pagesApp.request(`/${path}`);
 }

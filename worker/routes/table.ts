@@ -50,7 +50,7 @@ import {
 import { route, type Route } from '../openapi/route.ts';
 import { shareRoutes } from './shares/shares-table.ts';
 import { signedRoutes } from './shares/signed-table.ts';
-import { upload } from './files/upload.ts';
+import { uploadHandler } from './files/upload.ts';
 import { uploadRoutes } from './uploads/uploads-table.ts';
 
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
@@ -102,7 +102,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       ...(mode === 'plain' ? (['cid_mismatch', 'precondition_failed', 'not_found'] as const) : []),
       ...pinning,
     ],
-    handler: upload(mode),
+    handler: uploadHandler(mode),
   });
 }
 

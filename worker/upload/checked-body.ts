@@ -61,13 +61,13 @@ export async function withBody<T>(
     const bytes = await body.read(new Uint8Array(announced + 1));
     // The end, where the digests are compared.
     await body.read(new Uint8Array(1));
-    return await receive(bodyOf(bytes));
+    return await receive(bodyOfBytes(bytes));
   } finally {
     permit.release();
   }
 }
 
-function bodyOf(bytes: Uint8Array<ArrayBuffer>): ArrivingBody {
+function bodyOfBytes(bytes: Uint8Array<ArrayBuffer>): ArrivingBody {
   let offset = 0;
   return {
     async read(maxBytes) {

@@ -13,7 +13,7 @@ type Failed = { failed: string };
 type FileReport = { cid: string; bytes: number; head: string };
 type PartReport = { bytes?: number; digests?: string; tail: string; head: string };
 
-type Options = {
+type HandedOverOptions = {
   /** ID of the backend. */
   service: string;
   /** Time for which nothing may arrive, in ms. */
@@ -27,7 +27,7 @@ type Options = {
  */
 export async function handedFile(
   report: ReadableStream<Uint8Array>,
-  o: Options,
+  o: HandedOverOptions,
 ): Promise<SentFile & { head: Uint8Array }> {
   for await (const { cid, bytes, head } of reports<FileReport>(report, o))
     return { cid, bytes, head: Uint8Array.fromHex(head) };
@@ -44,7 +44,10 @@ export type HandedBytes = { part?: Omit<Part, 'firstLeaf'>; tail: Uint8Array; he
  * Waits for the reports of bytes that continue an upload.
  * @throws as `handedFile`, once all that has arrived is given
  */
-export async function* handedParts(report: ReadableStream<Uint8Array>, o: Options): AsyncGenerator<HandedBytes> {
+export async function* handedParts(
+  report: ReadableStream<Uint8Array>,
+  o: HandedOverOptions,
+): AsyncGenerator<HandedBytes> {
   // What has come is reported within the time of a part, also where its client then sends nothing.
   const idleMs = Math.max(o.idleMs, 2 * partMs);
   for await (const each of reports<PartReport | { isWhole: boolean }>(report, { ...o, idleMs })) {
@@ -66,7 +69,7 @@ export async function* handedParts(report: ReadableStream<Uint8Array>, o: Option
 /** Reads reports, one a line; a process that has ended gives no more of them. */
 async function* reports<T extends object>(
   report: ReadableStream<Uint8Array>,
-  { service, idleMs, signal }: Options,
+  { service, idleMs, signal }: HandedOverOptions,
 ): AsyncGenerator<T> {
   const reader = report.getReader();
   const late = (): never => {

@@ -78,7 +78,7 @@ export class JsonUploadReader {
 
   /** Checks that the body is complete. @returns the other member, if it came */
   finish(): { filename: string | undefined } {
-    if (this.#state !== 'end') throw invalid(this.#offset, 'the text ends before the object does');
+    if (this.#state !== 'end') throw invalidJson(this.#offset, 'the text ends before the object does');
     if (!this.#seen.has('data')) throw new SealpinError('invalid_json', 'the member data is missing');
     return { filename: this.#filename };
   }
@@ -106,12 +106,12 @@ export class JsonUploadReader {
 
   #between(state: Between, char: string, at: number): ParserState {
     if (state === 'value') {
-      if (char !== '"') throw invalid(at, `${this.#member} is not a string`);
+      if (char !== '"') throw invalidJson(at, `${this.#member} is not a string`);
       return this.#member === 'data' ? 'in data' : 'in filename';
     }
     const { next, expected } = transitions[state];
     const following = next.get(char);
-    if (following === undefined) throw invalid(at, expected);
+    if (following === undefined) throw invalidJson(at, expected);
     return following;
   }
 
@@ -121,8 +121,8 @@ export class JsonUploadReader {
       this.#state = 'next';
       return;
     }
-    if (text !== 'filename' && text !== 'data') throw invalid(at, 'only filename and data are members here');
-    if (this.#seen.has(text)) throw invalid(at, `${text} comes twice`);
+    if (text !== 'filename' && text !== 'data') throw invalidJson(at, 'only filename and data are members here');
+    if (this.#seen.has(text)) throw invalidJson(at, `${text} comes twice`);
     this.#seen.add(text);
     this.#member = text;
     this.#state = 'colon';
@@ -142,7 +142,7 @@ class TextString {
       else if (char === '\\') this.#isEscaped = true;
       else if (char === '"') return { next: index + 1, closed: true };
       this.#written += char;
-      if (this.#written.length > maxTextChars) throw invalid(offset + index, 'a name or filename is too long');
+      if (this.#written.length > maxTextChars) throw invalidJson(offset + index, 'a name or filename is too long');
     }
     return { next: piece.length, closed: false };
   }
@@ -154,7 +154,7 @@ class TextString {
     try {
       return JSON.parse(`"${utf8.decode(bytes)}"`) as string;
     } catch (cause) {
-      throw invalid(at, 'this string is not valid JSON in UTF-8', cause);
+      throw invalidJson(at, 'this string is not valid JSON in UTF-8', cause);
     }
   }
 }
@@ -213,7 +213,7 @@ function unescape(escape: string, at: number): string {
   try {
     return JSON.parse(`"${escape}"`) as string;
   } catch (cause) {
-    throw invalid(at, 'this escape is not one of JSON’s', cause);
+    throw invalidJson(at, 'this escape is not one of JSON’s', cause);
   }
 }
 
@@ -241,6 +241,6 @@ function charOfEachByte(bytes: Uint8Array): string {
   return text;
 }
 
-function invalid(offset: number, why: string, cause?: unknown): SealpinError {
+function invalidJson(offset: number, why: string, cause?: unknown): SealpinError {
   return new SealpinError('invalid_json', `the body is not valid at byte ${offset}: ${why}`, { cause });
 }

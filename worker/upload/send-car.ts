@@ -16,7 +16,7 @@ import {
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 import type { BlockImport } from '../backends/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
-import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
+import { sendParts, type PieceWriter, type PieceSource, type SendOptions, type SentFile } from './send-parts.ts';
 
 type CarBlock = { cid: Cid; bytes: Uint8Array };
 
@@ -56,7 +56,7 @@ export async function sendCar(
 }
 
 /** The blocks of a CAR, each once, with its place in the file checked. */
-function blocksOf(reader: ReturnType<typeof carReader>, structure: CarStructure): Pieces<CarBlock> {
+function blocksOf(reader: ReturnType<typeof carReader>, structure: CarStructure): PieceSource<CarBlock> {
   return {
     async next() {
       for (;;) {

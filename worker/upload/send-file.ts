@@ -4,7 +4,7 @@ import { concat } from '../../shared/streams/concat.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import { importRoot } from '../backends/import-root.ts';
 import { PartWriter } from './part-writer.ts';
-import { sendParts, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
+import { sendParts, type PieceSource, type SendOptions, type SentFile } from './send-parts.ts';
 
 /**
  * Sends a file to a service. Its root is not pinned afterwards; all parts but the last one are
@@ -34,7 +34,7 @@ export async function sendFile(
 }
 
 /** The leaves of a file; an empty file is one empty leaf. */
-function leavesOf(file: ReadableStream<Uint8Array>): Pieces<Uint8Array> {
+function leavesOf(file: ReadableStream<Uint8Array>): PieceSource<Uint8Array> {
   const reader = byteReader(file);
   let count = 0;
   let isOver = false;

@@ -19,7 +19,7 @@ export type SendOptions = {
 /** File that a service holds and has not pinned yet: its CID and its length in bytes. */
 export type SentFile = { cid: string; bytes: number };
 
-export type Pieces<T> = {
+export type PieceSource<T> = {
   /** The next piece; undefined at the end. One call at a time. */
   next(): Promise<T | undefined>;
   cancel(reason: unknown): Promise<void>;
@@ -51,7 +51,7 @@ export const quickMs = 50;
  */
 export async function sendParts<T, R>(
   options: SendOptions,
-  open: (signal: AbortSignal) => { pieces: Pieces<T>; writer: PieceWriter<T> },
+  open: (signal: AbortSignal) => { pieces: PieceSource<T>; writer: PieceWriter<T> },
   finish: (parts: readonly Part[], signal: AbortSignal) => Promise<R>,
 ): Promise<R> {
   const { signal, stop } = withStop(options.signal);
@@ -73,7 +73,7 @@ export async function sendParts<T, R>(
 }
 
 /** `stop` aborts the signal. */
-type SenderOptions<T> = SendOptions & { pieces: Pieces<T>; writer: PieceWriter<T>; stop(error: unknown): void };
+type SenderOptions<T> = SendOptions & { pieces: PieceSource<T>; writer: PieceWriter<T>; stop(error: unknown): void };
 
 class Sender<T> {
   readonly #o: SenderOptions<T>;

@@ -2,10 +2,17 @@
 import { join } from 'node:path';
 import type { Context } from '../../context.ts';
 import { forEachOf } from '../../files/side-by-side.ts';
-import { blocksOf, digestOfFile, partsOf, type Entry, requireManifest, type ServiceFolder } from './service-folder.ts';
+import {
+  blockEntries,
+  digestOfFile,
+  partEntries,
+  type BackupFolderFile,
+  requireManifest,
+  type ServiceFolder,
+} from './service-folder.ts';
 
 /** A file of a backup that is damaged or missing: its path in the folder, and what it is of. */
-export type BadFile = Pick<Entry, 'path' | 'of'> & { readonly why: string };
+export type BadFile = Pick<BackupFolderFile, 'path' | 'of'> & { readonly why: string };
 
 /**
  * Reads everything in a backup, and compares it with its SHA-256.
@@ -14,14 +21,14 @@ export type BadFile = Pick<Entry, 'path' | 'of'> & { readonly why: string };
  */
 export async function checkService(folder: ServiceFolder, context: Context) {
   const manifest = await requireManifest(folder, context);
-  const bad = await faultyFiles(folder, [...partsOf(manifest), ...blocksOf(manifest)], context);
+  const bad = await faultyFiles(folder, [...partEntries(manifest), ...blockEntries(manifest)], context);
   return { takenAt: manifest.takenAt, files: manifest.blocks.length, bad };
 }
 
 /** Those of some files of a backup that are damaged or missing. */
 export async function faultyFiles(
   { root }: ServiceFolder,
-  entries: readonly Entry[],
+  entries: readonly BackupFolderFile[],
   { signal }: Context,
 ): Promise<BadFile[]> {
   const bad: BadFile[] = [];

@@ -17,7 +17,7 @@ import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
 import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
 import { openSecrets } from './sealed-secrets.ts';
-import { partsOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
+import { partEntries, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** Whose tokens there are: new ones, or those that a key or a password opens. */
 type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly 'without-secrets': boolean };
@@ -48,7 +48,7 @@ export async function restoreService(
   const warning = await makeDataDirectory(dataDir);
   if (warning !== undefined) context.output.warn(warning);
   const staging = restoringIn(dataDir);
-  const held = await begin(staging);
+  const held = await holdStagingFolder(staging);
   try {
     for (const file of manifest.files) {
       context.signal.throwIfAborted();
@@ -89,7 +89,7 @@ async function refuseService(dataDir: string): Promise<void> {
 
 /** @throws content_mismatch */
 async function refuseDamaged(folder: ServiceFolder, manifest: Manifest, context: Context): Promise<void> {
-  const bad = await faultyFiles(folder, partsOf(manifest), context);
+  const bad = await faultyFiles(folder, partEntries(manifest), context);
   if (bad.length === 0) return;
   const named = bad.map(({ path, of, why }) => `${path} (${of}) is ${why}`).join(', ');
   throw new SealpinError('content_mismatch', `${folder.shown} cannot be restored: ${named}`, {
@@ -114,7 +114,7 @@ async function secretsOf(
 }
 
 /** Makes the folder in which everything is put together, and holds it. @throws conflict */
-async function begin(staging: string): Promise<{ release(): void }> {
+async function holdStagingFolder(staging: string): Promise<{ release(): void }> {
   // A link of that name would lead elsewhere; where it goes is left alone.
   if ((await ifMissing(lstat(staging), undefined))?.isDirectory() === false) await rm(staging);
   await mkdir(staging, { recursive: true, mode: 0o700 });

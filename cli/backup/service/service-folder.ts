@@ -155,26 +155,28 @@ export async function digestOfFile(path: string): Promise<{ digest: string; byte
   return { digest: hash.digest('hex'), bytes };
 }
 
-const ours = /^(?:parts\/[0-9a-f]{64}|blocks\/[0-9a-f]{32}(?:\.car)?)$/;
+const backupPathPattern = /^(?:parts\/[0-9a-f]{64}|blocks\/[0-9a-f]{32}(?:\.car)?)$/;
 
 /** Removes what a backup does not name any more. @returns how many files */
 export async function removeUnused({ root }: ServiceFolder, manifest: Manifest): Promise<number> {
-  const used = new Set([...partsOf(manifest), ...blocksOf(manifest)].map(({ path }) => path));
-  const paths = (await readdir(root, { recursive: true })).filter((path) => ours.test(path) && !used.has(path));
+  const used = new Set([...partEntries(manifest), ...blockEntries(manifest)].map(({ path }) => path));
+  const paths = (await readdir(root, { recursive: true })).filter(
+    (path) => backupPathPattern.test(path) && !used.has(path),
+  );
   for (const path of paths) await rm(join(root, path), { force: true });
   return paths.length;
 }
 
 /** A file of a backup: its path in the folder, what it is of, and its SHA-256 in hex. */
-export type Entry = { readonly path: string; readonly of: string; readonly sha256: string };
+export type BackupFolderFile = { readonly path: string; readonly of: string; readonly sha256: string };
 
 /** The parts of a backup. */
-export function partsOf({ files, secrets }: Manifest): Entry[] {
+export function partEntries({ files, secrets }: Manifest): BackupFolderFile[] {
   const parts = [...files, ...(secrets === undefined ? [] : [{ path: 'secrets.json', ...secrets }])];
   return parts.map(({ path, part }) => ({ path: `parts/${part}`, of: path, sha256: part }));
 }
 
 /** The files with bytes of a backup. */
-export function blocksOf({ blocks }: Manifest): Entry[] {
+export function blockEntries({ blocks }: Manifest): BackupFolderFile[] {
   return blocks.map(({ name, cid, sha256 }) => ({ path: `blocks/${name}`, of: cid, sha256 }));
 }

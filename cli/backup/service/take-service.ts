@@ -20,7 +20,7 @@ import { isDataFileName } from '../../local/node/data-file-name.ts';
 import { isFull } from '../../local/node/reserve.ts';
 import { indexCopy, snapshotGone, withSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import {
-  filesOf,
+  databaseFiles,
   indexPath,
   isDatabase,
   logBytesOf,
@@ -184,7 +184,7 @@ async function sealedPart(
   const temporary = temporaryPath(folder.parts);
   try {
     await writeFile(temporary, sealed, { mode: 0o600, flag: 'wx' });
-    return { part: (await named(temporary)).part, of };
+    return { part: (await nameByContent(temporary)).part, of };
   } catch (error) {
     throw writeFailure(folder.shown, error);
   } finally {
@@ -208,8 +208,8 @@ async function partOf(
       await writeFile(temporary, '', { mode: 0o600, flag: 'wx' });
       rewrite({ path, copy, logBytes, to: temporary });
     } else await writeFile(temporary, await readFile(copy), { mode: 0o600, flag: 'wx' });
-    for (const file of filesOf(copy)) await rm(file, { force: true });
-    return { path, ...(await named(temporary)) };
+    for (const file of databaseFiles(copy)) await rm(file, { force: true });
+    return { path, ...(await nameByContent(temporary)) };
   } catch (error) {
     throw existsSync(snapshot.dir) ? error : snapshotGone(error);
   } finally {
@@ -237,7 +237,7 @@ function rewrite(o: { path: string; copy: string; logBytes: number; to: string }
 }
 
 /** Gives a file that is complete the name of its content. */
-async function named(temporary: string): Promise<Pick<Part, 'part' | 'bytes'>> {
+async function nameByContent(temporary: string): Promise<Pick<Part, 'part' | 'bytes'>> {
   const { digest: part, bytes } = (await digestOfFile(temporary)) ?? { digest: '', bytes: 0 };
   const path = join(dirname(temporary), part);
   if ((await sizeOf(path)) !== bytes) {

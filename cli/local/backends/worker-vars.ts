@@ -5,10 +5,13 @@ import { embeddedId, kuboId, type Kubo } from './external-kubo.ts';
 import type { Secrets } from '../state.ts';
 
 /** A backend, as `BACKENDS` describes it. */
-type Entry = { readonly id?: unknown; readonly type?: unknown; readonly [member: string]: unknown };
+type BackendEntry = { readonly id?: unknown; readonly type?: unknown; readonly [member: string]: unknown };
 
 /** Backends of `--backends`, and the secrets that they name. */
-export type Backends = { readonly entries: readonly Entry[]; readonly secrets: Readonly<Record<string, string>> };
+export type Backends = {
+  readonly entries: readonly BackendEntry[];
+  readonly secrets: Readonly<Record<string, string>>;
+};
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -42,10 +45,11 @@ export function parseBackends(text: string, file: string, env: Variables): Backe
     new SealpinError('config_invalid', `${file}: ${what}`, { hint });
   const value = jsonIn(text);
   if (value === undefined) throw invalid('it is not JSON', 'see "Backends" in docs/operating.md');
-  const isObject = (each: unknown): each is Entry => typeof each === 'object' && each !== null && !Array.isArray(each);
+  const isObject = (each: unknown): each is BackendEntry =>
+    typeof each === 'object' && each !== null && !Array.isArray(each);
   if (!Array.isArray(value) || value.length === 0 || !value.every(isObject))
     throw invalid('it is not a list of at least one backend', 'see "Backends" in docs/operating.md');
-  const entries: Entry[] = value;
+  const entries: BackendEntry[] = value;
   for (const { id, type } of entries) {
     if (id === embeddedId)
       throw invalid(`the id ${embeddedId} is that of the built-in node`, 'choose another one; the node needs no entry');
@@ -61,7 +65,7 @@ export function parseBackends(text: string, file: string, env: Variables): Backe
 }
 
 /** The secrets that an entry names, in members such as `tokenSecret`. */
-function secretNames(entry: Entry): string[] {
+function secretNames(entry: BackendEntry): string[] {
   return Object.entries(entry).flatMap(([member, value]) =>
     member.endsWith('Secret') && typeof value === 'string' ? [value] : [],
   );
@@ -102,7 +106,7 @@ export function workerVars(o: VariableOptions): Record<string, string> {
 }
 
 /** The list for the Worker: the first takes new bytes, and what the others hold is read. */
-function backendList({ nodeUrl, kubo, backends }: VariableOptions): readonly Entry[] {
+function backendList({ nodeUrl, kubo, backends }: VariableOptions): readonly BackendEntry[] {
   const node = { id: embeddedId, type: 'kubo', url: nodeUrl, tokenSecret: 'IPFS_TOKEN' };
   if (backends !== undefined) return [...backends.entries, node];
   if (kubo === undefined) return [node];

@@ -88,10 +88,10 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   const files = await compiledFiles(room, words);
   const versionAt = (path: string): string => versionOf(documentText(files, path));
   const integrityOf = (path: string): string => `sha256-${textDigest(documentText(files, path)).toString('base64')}`;
-  const [layout, passwordField] = [await source(room, 'layout'), await source(room, 'password-field')];
+  const [layout, passwordField] = [await readHtml(room, 'layout'), await readHtml(room, 'password-field')];
   const drafts = documents.map(async ({ paths, states, script }) => {
     const html = fillTemplate(layout, {
-      states: fillTemplate(await sourcesOf(room, states), { passwordField }),
+      states: fillTemplate(await readAllHtml(room, states), { passwordField }),
       script: `${script}?${versionAt(script)}`,
       style: `web/style.css?${versionAt('web/style.css')}`,
       scriptIntegrity: integrityOf(script),
@@ -105,12 +105,12 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fillTemplate(each.html, { hash }) })) };
 }
 
-function source(room: string, name: string): Promise<string> {
+function readHtml(room: string, name: string): Promise<string> {
   return readFile(join(room, 'html', `${name}.html`), 'utf8');
 }
 
-async function sourcesOf(room: string, names: readonly string[]): Promise<string> {
-  return (await Promise.all(names.map((each) => source(room, each)))).join('\n');
+async function readAllHtml(room: string, names: readonly string[]): Promise<string> {
+  return (await Promise.all(names.map((each) => readHtml(room, each)))).join('\n');
 }
 
 /** Builds the style and all scripts: what names another one is built after it. */
@@ -130,7 +130,7 @@ async function compiledFiles(room: string, words: string | undefined): Promise<W
   const versions = Object.fromEntries(engines.map(({ path, text }) => [path, versionOf(text)]));
   const define = { scriptVersions: JSON.stringify(versions) };
   const pages = documents.map(async ({ script, states }): Promise<WebFile> => {
-    const html = await sourcesOf(room, ['layout', ...states]);
+    const html = await readAllHtml(room, ['layout', ...states]);
     const whole = await compile(pageScripts[script], { define });
     const isUsed = (word: string, { isError = false } = {}): boolean =>
       whole.includes(`.${word}`) || (isError ? whole.includes(`"${word}"`) : html.includes(`data-word="${word}"`));

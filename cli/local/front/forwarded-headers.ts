@@ -30,7 +30,7 @@ const ofConnection = new Set(
 );
 
 /** A name in lower case, whichever way a proxy spells hyphens. */
-function nameOf(name: string): string {
+function headerName(name: string): string {
   return name.toLowerCase().replaceAll('_', '-');
 }
 
@@ -76,7 +76,7 @@ export function forwardedHeaders(
       hint: 'the proxy must put the address of its client there, without a port',
     };
   const address = plainAddress(isNamed ? named : peer);
-  const kept = pairs.filter(([name]) => !spoken.test(nameOf(name)) && !ofConnection.has(nameOf(name)));
+  const kept = pairs.filter(([name]) => !spoken.test(headerName(name)) && !ofConnection.has(headerName(name)));
   // Of these methods Node announces a body in chunks, also where there is none.
   const hasBody = coding !== '' || valuesOf('content-length').some((length) => Number(length) > 0);
   const isEmpty = ['POST', 'PUT', 'PATCH'].includes(method) && valuesOf('content-length').length === 0;

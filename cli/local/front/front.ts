@@ -87,9 +87,9 @@ function serverOf(options: FrontOptions, connections: Connections, running: Set<
     // The proxy takes its next request to the service that comes after this one.
     if (!server.listening) response.shouldKeepAlive = false;
     const forwarded = forwardedHeaders(rawHeaders, { hosts, method, peer: socket.remoteAddress ?? '' });
-    if ('status' in forwarded) return refuse(request, response, { log, ...forwarded });
+    if ('status' in forwarded) return refuseRequest(request, response, { log, ...forwarded });
     // A path, or `OPTIONS *`: a whole URL would bring a second host with it.
-    if (!url.startsWith('/') && url !== '*') return refuse(request, response, { log, status: 400, ...wholeUrl });
+    if (!url.startsWith('/') && url !== '*') return refuseRequest(request, response, { log, status: 400, ...wholeUrl });
     relay(request, response, { ...options, connections, forwarded }).catch((error: unknown) => {
       log(JSON.stringify({ event: 'front.failed', error: String(error) }));
       if (response.headersSent) response.destroy();
@@ -114,7 +114,7 @@ function serverOf(options: FrontOptions, connections: Connections, running: Set<
 
 const wholeUrl = { detail: 'the target of the request is not a path', hint: 'send the path alone' };
 
-function refuse(
+function refuseRequest(
   request: IncomingMessage,
   response: ServerResponse,
   { log, status, detail, hint }: Refused & Pick<FrontOptions, 'log'>,

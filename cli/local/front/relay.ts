@@ -89,7 +89,11 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
     if (by instanceof Socket) by.destroy();
     return;
   }
-  const upstream = asked(request, by, [...own, ...o.headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])]);
+  const upstream = runtimeRequest(request, by, [
+    ...own,
+    ...o.headers,
+    ...(forwarded.hasBody ? ['Expect', '100-continue'] : []),
+  ]);
   let isKept = false;
   // Also when it is complete: then there is nothing to end.
   response.once('close', () => isKept || upstream.destroy());
@@ -121,7 +125,7 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
       const place = direct && placeOf(answer);
       if (direct !== undefined && place !== undefined)
         return resolve(giveDirectly(request, response, { ...o, answer, place, direct }));
-      begin(response, answer, endToEnd(answer.rawHeaders));
+      beginResponse(response, answer, endToEnd(answer.rawHeaders));
       // A response that breaks off breaks the connection, so that it does not look complete.
       pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
       return resolve();
@@ -152,7 +156,7 @@ function passBody(
 }
 
 /** A request to the runtime, not yet ended. */
-function asked(
+function runtimeRequest(
   { method, url: path }: IncomingMessage,
   by: Socket | Connections,
   headers: readonly string[],
@@ -161,7 +165,11 @@ function asked(
   return httpRequest({ ...way, method, path, headers: [...headers], setHost: false });
 }
 
-function begin(response: ServerResponse, { statusCode, statusMessage }: IncomingMessage, headers: string[]): void {
+function beginResponse(
+  response: ServerResponse,
+  { statusCode, statusMessage }: IncomingMessage,
+  headers: string[],
+): void {
   response.writeHead(statusCode ?? 502, statusMessage, headers);
   response.flushHeaders();
 }
@@ -179,14 +187,18 @@ async function giveDirectly(
   readRest(answer);
   if (tellPlaces(request, response, place, direct)) return;
   const failedAt = await give(response, place, direct, () =>
-    begin(response, answer, givenHeaders(answer.rawHeaders, place)),
+    beginResponse(response, answer, givenHeaders(answer.rawHeaders, place)),
   );
   if (failedAt === undefined) return;
   if (!response.headersSent) return await relay(request, response, { ...o, direct: undefined });
   response.destroy();
   if (place.form === undefined) return;
   const headers = [...endToEnd(forwarded.headers, ['range', 'if-range']), ...o.headers];
-  const examining = asked(request, await connected(path), [...headers, 'Range', `bytes=${failedAt}-${failedAt}`]);
+  const examining = runtimeRequest(request, await connected(path), [
+    ...headers,
+    'Range',
+    `bytes=${failedAt}-${failedAt}`,
+  ]);
   examining
     .on('error', () => undefined)
     .once('response', (answer) => readRest(answer))

@@ -6,7 +6,7 @@ import { addFile } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
 import { content, fileBytes, runs } from './content.ts';
 import { dagImport } from './import.ts';
-import { cid, cids, count, isSet, lines, RpcError, sendBytes, sendJson, type RpcCall } from './rpc.ts';
+import { cid, cids, bytesOption, isSet, lines, RpcError, sendBytes, sendJson, type RpcCall } from './rpc.ts';
 import type { Store } from './store.ts';
 import { isCidOf } from './verify.ts';
 
@@ -61,8 +61,8 @@ function openFile(store: Store, location: BlockLocation): number {
 async function cat(store: Store, { query, response }: RpcCall): Promise<void> {
   const wanted = cid(query);
   const bytes = fileBytes(wanted, find(store, wanted));
-  const start = Math.min(count(query, 'offset') ?? 0, bytes);
-  const length = Math.min(count(query, 'length') ?? bytes, bytes - start);
+  const start = Math.min(bytesOption(query, 'offset') ?? 0, bytes);
+  const length = Math.min(bytesOption(query, 'length') ?? bytes, bytes - start);
   const pieces = content(
     runs(wanted, { from: start, to: start + length - 1, find: (one) => find(store, one) }),
     (location) => openFile(store, location),

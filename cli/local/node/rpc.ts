@@ -32,7 +32,7 @@ export function isSet(query: URLSearchParams, name: string, otherwise = false): 
 }
 
 /** An option that is a number of bytes; undefined when it is absent. */
-export function count(query: URLSearchParams, name: string): number | undefined {
+export function bytesOption(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   if (text === null) return undefined;
   const value = Number(text);
@@ -93,7 +93,7 @@ export async function sendBytes(response: ServerResponse, bytes: Uint8Array): Pr
 }
 
 /** Sends text, as Kubo does when no command runs. */
-export function text(response: ServerResponse, status: number, message: string): void {
+export function respondWithText(response: ServerResponse, status: number, message: string): void {
   response
     .writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
     .end(`${message}\n`);

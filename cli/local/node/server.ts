@@ -8,7 +8,7 @@ import { listenOn } from '../port.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
 import { bytesOfFile, carOfFile, placesOfFile, receive, receiveParts } from './direct.ts';
-import { fail, text } from './rpc.ts';
+import { fail, respondWithText } from './rpc.ts';
 import { openStore, type Store } from './store.ts';
 import { verifyBlocks } from './verify-blocks.ts';
 
@@ -52,7 +52,7 @@ export async function startNode({ dir, token, port = 0, now = Date.now, note = (
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const why = refusalOf(request, ownPort, expected);
-    if (why !== undefined) text(response, 403, why);
+    if (why !== undefined) respondWithText(response, 403, why);
     else await handle(request, response, table);
   }
 
@@ -121,10 +121,10 @@ async function handle(
 ): Promise<void> {
   if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
   if (request.method !== 'POST')
-    return text(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
+    return respondWithText(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
   const url = new URL(request.url ?? '/', 'http://127.0.0.1');
   const command = url.pathname.startsWith('/api/v0/') ? table.get(url.pathname.slice('/api/v0/'.length)) : undefined;
-  if (!command) return text(response, 404, '404 page not found');
+  if (!command) return respondWithText(response, 404, '404 page not found');
   await command({ request, response, query: url.searchParams });
 }
 

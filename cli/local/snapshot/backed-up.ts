@@ -15,13 +15,13 @@ export async function markRunning(service: Operated, marked: ReadonlySet<string>
   const all = new Set<string>();
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
     const query = new URLSearchParams({ limit: '100', ...(cursor !== '' && { cursor }) });
-    const page: AccountList = parseResponse(AccountList, await ask(service, `accounts?${query.toString()}`));
+    const page: AccountList = parseResponse(AccountList, await askOperatorApi(service, `accounts?${query.toString()}`));
     for (const { id } of page.accounts) all.add(id);
     ({ cursor } = page);
   }
   for (const id of all) {
     if (marked.has(id)) continue;
-    const found = await ask(service, `accounts/${id}/backup?limit=1`);
+    const found = await askOperatorApi(service, `accounts/${id}/backup?limit=1`);
     // One that was deleted meanwhile has no receipts any more.
     if (found !== undefined) parseResponse(BackupPage, found);
   }
@@ -32,7 +32,7 @@ export async function markRunning(service: Operated, marked: ReadonlySet<string>
 type Operated = { readonly ask: Workerd['ask']; readonly adminToken: string };
 
 /** @returns undefined where there is no such thing */
-async function ask({ ask: askWorker, adminToken }: Operated, path: string): Promise<unknown> {
+async function askOperatorApi({ ask: askWorker, adminToken }: Operated, path: string): Promise<unknown> {
   const headers = { authorization: `Bearer ${adminToken}` };
   const response = await askWorker(`/v1/operator/${path}`, headers).catch((cause: unknown) => {
     throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });

@@ -20,17 +20,17 @@ export async function whilePaused<T>(find: () => readonly ProcessMark[], act: ()
   try {
     for (const end = performance.now() + stillMs; performance.now() < end; await sleep(1)) {
       const pids = find().map(({ pid }) => pid);
-      for (const pid of pids) if (!paused.has(pid) && send(pid, 'SIGSTOP')) paused.add(pid);
+      for (const pid of pids) if (!paused.has(pid) && signalProcess(pid, 'SIGSTOP')) paused.add(pid);
       if (pids.every((pid) => standsStill(pid))) return act();
     }
     throw new SealpinError('internal', `the runtime of the service cannot be paused for ${stillMs / 1000} s`);
   } finally {
-    for (const pid of paused) send(pid, 'SIGCONT');
+    for (const pid of paused) signalProcess(pid, 'SIGCONT');
   }
 }
 
 /** @returns false when the process has ended */
-function send(pid: number, signal: NodeJS.Signals): boolean {
+function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(pid, signal);
     return true;

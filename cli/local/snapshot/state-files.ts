@@ -91,7 +91,7 @@ export function copyDatabase(from: string, to: string): number {
 }
 
 /** The names of a database's own files. */
-export function filesOf(path: string): string[] {
+export function databaseFiles(path: string): string[] {
   return [path, path + logSuffix, path + indexSuffix];
 }
 

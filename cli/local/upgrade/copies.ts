@@ -17,7 +17,7 @@ import { endLeftover, stateDirOf } from '../leftover.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
 import { holdStrays } from '../snapshot/held-strays.ts';
-import { copyDatabase, filesOf, indexPath, statePaths } from '../snapshot/state-files.ts';
+import { copyDatabase, databaseFiles, indexPath, statePaths } from '../snapshot/state-files.ts';
 import { localPaths, readState, writeState } from '../state.ts';
 import { isOlder, versionIn } from './version.ts';
 
@@ -167,7 +167,7 @@ async function completeRollback(dataDir: string): Promise<void> {
   const { local, copies } = localPaths(dataDir);
   const from = join(copies, mark.copy);
   for (const path of [...statePaths(local), ...singles])
-    for (const file of filesOf(join(local, path))) await rm(file, { force: true });
+    for (const file of databaseFiles(join(local, path))) await rm(file, { force: true });
   const entries = await readdir(from, { recursive: true, withFileTypes: true });
   const paths = entries.filter((each) => each.isFile()).map((each) => relative(from, join(each.parentPath, each.name)));
   await copyPaths(

@@ -5,14 +5,14 @@ import { damagedFile, ifMissing } from '../../errno.ts';
 import { jsonIn } from '../../io/json-text.ts';
 
 /** The numbers of a version, and what follows them in one that is not released yet. */
-const form = /^(\d+)\.(\d+)\.(\d+)(?:-([\w.-]+))?$/;
+const versionPattern = /^(\d+)\.(\d+)\.(\d+)(?:-([\w.-]+))?$/;
 
 /**
  * Compares two versions (semver.org): of two with the same numbers, one that is not released is
  * older.
  */
 export function isOlder(version: string, other: string): boolean {
-  const [a, b] = [form.exec(version), form.exec(other)];
+  const [a, b] = [versionPattern.exec(version), versionPattern.exec(other)];
   if (a === null || b === null) return false;
   for (const place of [1, 2, 3]) {
     const difference = Number(a[place]) - Number(b[place]);
@@ -32,6 +32,6 @@ export async function versionIn(folder: string): Promise<string | undefined> {
   const text = await ifMissing(readFile(path, 'utf8'), undefined);
   if (text === undefined) return undefined;
   const found = jsonIn(text) as { version?: unknown } | null | undefined;
-  if (typeof found?.version === 'string' && form.test(found.version)) return found.version;
+  if (typeof found?.version === 'string' && versionPattern.test(found.version)) return found.version;
   throw damagedFile(path);
 }

@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { connect, generateKeys, seal } from '../../../client/index.ts';
 import { encrypt, parseRecipients, passwordRecipient } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, parseCid } from '../../../shared/ipfs/index.ts';
-import { type Fault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { type ProxyFault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { present } from '../../../testkit/present.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
@@ -100,7 +100,7 @@ describe('a lying service', () => {
   });
 
   test('migration to a lying backend', async () => {
-    let fault: Fault | undefined;
+    let fault: ProxyFault | undefined;
     const lost = JSON.stringify({
       Message: 'block was not found locally (offline): ipld: could not find node',
       Code: 0,
@@ -131,7 +131,7 @@ describe('a lying service', () => {
     for (fault of [
       { kind: 'flip', atByte: 80 },
       { kind: 'answer', status: 500, body: lost },
-    ] satisfies Fault[]) {
+    ] satisfies ProxyFault[]) {
       const code = fault.kind === 'flip' ? 'content_mismatch' : 'pinning_lost';
       expect(codeOf(await there('verify', id, '--json'))).toEqual(code);
       expect(codeOf(await there('decrypt', id, 'got', '--json'))).toEqual(code);

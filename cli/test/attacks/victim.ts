@@ -2,13 +2,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect } from 'vitest';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
 
 export type Json = Record<string, unknown>;
 /** What the service does to a request; undefined passes it on. */
-export type Lie = (request: Passed) => Fault | undefined;
+export type Lie = (request: Passed) => ProxyFault | undefined;
 
 const password = 'violet-anchor-tundra-mosaic';
 

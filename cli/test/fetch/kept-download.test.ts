@@ -7,7 +7,7 @@ import { mkdir, open, readdir, readFile, stat, truncate, utimes, writeFile } fro
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
@@ -41,7 +41,7 @@ beforeAll(async () => {
 /** Somebody who fetches a blob, and a proxy in front of its service. */
 async function scene({ data, blobId } = shared) {
   const directory = await temporaryDirectory();
-  const line: { fault: (request: Passed) => Fault | undefined } = { fault: () => undefined };
+  const line: { fault: (request: Passed) => ProxyFault | undefined } = { fault: () => undefined };
   const { url, passed } = await faultyProxy(
     () => local.url,
     (request) => line.fault(request),

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { type Account, accountIn, jsonOf, password, sealpin } from '../backup-accounts.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
@@ -12,7 +12,7 @@ const local = sharedLocalService();
 /** Some leaves, below a node. */
 const noise = randomBytes(2_500_000);
 
-const absent: Fault = {
+const absent: ProxyFault = {
   kind: 'answer',
   status: 404,
   headers: { 'content-type': 'application/problem+json' },
@@ -20,7 +20,7 @@ const absent: Fault = {
 };
 
 /** An account behind such a service. @param fault what else happens to a request */
-async function closed(fault: (request: Passed) => Fault | undefined = () => undefined) {
+async function closed(fault: (request: Passed) => ProxyFault | undefined = () => undefined) {
   const open = await accountIn(local);
   const { url, passed } = await faultyProxy(
     () => open.url,

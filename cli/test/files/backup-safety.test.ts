@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Code, describe as describeCode } from '../../../shared/errors.ts';
 import { client } from '../../../testkit/api-client.ts';
-import { type Fault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { type ProxyFault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { ci, inCi } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { directoryOfRun } from '../../../testkit/run-cache.ts';
@@ -32,7 +32,7 @@ async function backedUp(): Promise<{ source: Account; directory: string; fileId:
   return { source, directory, fileId };
 }
 
-const problemAs = (code: Code): Fault => {
+const problemAs = (code: Code): ProxyFault => {
   const { status, title } = describeCode(code);
   const headers = { 'content-type': 'application/problem+json' };
   return { kind: 'answer', status, headers, body: JSON.stringify({ type: 'about:blank', title, status, code }) };

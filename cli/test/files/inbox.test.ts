@@ -16,7 +16,7 @@ import {
 import { encodeParcel, parseLink, sealedParcelType, sealParcelTo } from '../../../shared/link/index.ts';
 import { describe as describeCode, type Code } from '../../../shared/errors.ts';
 import { client, pathOf } from '../../../testkit/api-client.ts';
-import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { fingerprint } from '../../keys/fingerprint.ts';
 import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
@@ -94,7 +94,7 @@ describe('an inbox is sealed to', () => {
     const { publicKey } = await generateKeys();
     const about = await client(local.url, local.apiKey).getAccount();
     const body = JSON.stringify({ ...about, account: { ...about.account, publicKey } });
-    const fault = ({ path }: { path: string }): Fault | undefined =>
+    const fault = ({ path }: { path: string }): ProxyFault | undefined =>
       path === pathOf('getAccount')
         ? { kind: 'answer', status: 200, headers: { 'content-type': 'application/json' }, body }
         : undefined;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateX25519Identity, identityToRecipient, generateHybridIdentity } from 'age-encryption';
-import { installed, pathOf, withProgram } from '../../../testkit/programs/programs.ts';
+import { installed, programPath, withProgram } from '../../../testkit/programs/programs.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 
 const text = 'Dear Ann\n';
@@ -149,7 +149,7 @@ withProgram('cryptography-python', { probe: ['--version'], isOptional: true }, (
     }
   });
 
-  test.runIf(pathOf('rage') !== undefined)('rage opens files to keys of keygen with the plugin', async () => {
+  test.runIf(programPath('rage') !== undefined)('rage opens files to keys of keygen with the plugin', async () => {
     const folder = await temporaryDirectory();
     const plugin = join(contrib, 'age-plugin-sealpin');
     const python = `#!/bin/sh\nexec '${installed('cryptography-python')}' '${plugin}' "$@"\n`;

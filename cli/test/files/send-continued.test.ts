@@ -7,7 +7,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { plaintextBytes } from '../../../shared/crypto/index.ts';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService, oldInbox } from '../local.ts';
 import { first } from '../../../testkit/present.ts';
@@ -35,7 +35,9 @@ async function scene() {
   const directory = await temporaryDirectory();
   const contents = { one: randomBytes(fileBytes), two: randomBytes(fileBytes) };
   for (const [name, bytes] of Object.entries(contents)) await writeFile(join(directory, name), bytes);
-  const line: { fault: (request: Passed, before: readonly Passed[]) => Fault | undefined } = { fault: () => undefined };
+  const line: { fault: (request: Passed, before: readonly Passed[]) => ProxyFault | undefined } = {
+    fault: () => undefined,
+  };
   const { url, passed } = await faultyProxy(
     () => local.url,
     (request, before) => (request.path.startsWith('/v1/health') ? health : line.fault(request, before)),

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { problemOf } from '../../remote/client.ts';
+import { responseProblem } from '../../remote/client.ts';
 import { encryptTo, env } from '../encryption.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { drain, health, hostile, json, storedFile } from '../hostile.ts';
@@ -317,7 +317,7 @@ test('a local service whose node is away is named itself, and no pinning service
     code: 'pinning_unavailable',
   });
   const at = (local: boolean) =>
-    problemOf(
+    responseProblem(
       { status: 503, text, headers: { 'retry-after': '5' } },
       { url: new URL('http://127.0.0.1:1'), apiKey: undefined, keyFrom: undefined, local },
     );

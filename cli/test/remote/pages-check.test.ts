@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { brotliCompressSync, constants, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { ci, long } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
@@ -269,13 +269,13 @@ describe('the command', () => {
     ...manifest,
     pages: manifest.pages.filter(({ path }) => ['', 's', 'dl/sw.js'].includes(path)),
   });
-  const rewriting = (isFor: (path: string) => boolean, rewrite: Extract<Fault, { kind: 'rewrite' }>['rewrite']) =>
+  const rewriting = (isFor: (path: string) => boolean, rewrite: Extract<ProxyFault, { kind: 'rewrite' }>['rewrite']) =>
     faultyProxy(
       () => local.url,
       ({ path }) => (isFor(path) ? { kind: 'rewrite', rewrite } : undefined),
     );
   const naming =
-    (version: string): Extract<Fault, { kind: 'rewrite' }>['rewrite'] =>
+    (version: string): Extract<ProxyFault, { kind: 'rewrite' }>['rewrite'] =>
     (answer) => ({
       ...answer,
       body: Buffer.from(JSON.stringify({ ...(JSON.parse(answer.body.toString()) as object), version })),

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../../testkit/programs/tusd.ts';
 import { someApiKey } from '../hostile.ts';
@@ -34,7 +34,10 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
   });
   afterAll(() => service.close());
 
-  type Fault_ = (request: Passed, before: readonly Passed[]) => Fault | undefined | Promise<Fault | undefined>;
+  type Fault_ = (
+    request: Passed,
+    before: readonly Passed[],
+  ) => ProxyFault | undefined | Promise<ProxyFault | undefined>;
 
   /** A directory with the file `in`, and a proxy whose fault the test may change. */
   async function scene(bytes = 5 * mib) {

@@ -11,7 +11,7 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { run, temporaryDirectory } from '../environment.ts';
@@ -103,10 +103,10 @@ inCi('S50, S54, S69: over breaks, lost responses and kill -9 it arrives whole, a
 });
 
 // What follows is the same for both.
-test.each<[string, Fault]>([
+test.each<[string, ProxyFault]>([
   // As a proxy says where the service behind it restarts.
   ['that a proxy ends with 502', { kind: 'answer', status: 502, body: '<h1>Bad Gateway</h1>' }],
-  ...(long ? [['that breaks off', { kind: 'break', afterBytes: 8 * mib }] as [string, Fault]] : []),
+  ...(long ? [['that breaks off', { kind: 'break', afterBytes: 8 * mib }] as [string, ProxyFault]] : []),
 ])('S69: a request %s continues as an upload, and arrives whole', async (_, fault) => {
   const directory = await temporaryDirectory();
   const sha256 = await randomFile(join(directory, 'in'), 17 * mib);

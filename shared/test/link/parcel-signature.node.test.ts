@@ -22,7 +22,7 @@ import {
 import { keyPairOf } from '../../crypto/keys/key-file.ts';
 import { readAll } from '../../streams/read-all.ts';
 import { encodeParcel, openParcel, openParcelWith, sealParcel, sealParcelTo, type Parcel } from '../../link/index.ts';
-import { inDirectory, pathOf, withProgram } from '../../../testkit/programs/programs.ts';
+import { inDirectory, programPath, withProgram } from '../../../testkit/programs/programs.ts';
 import { present } from '../../../testkit/present.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -180,7 +180,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       await writeFile(path('parcel'), text);
       const argv = [script, command, ...flags, path('parcel')];
       try {
-        return execFileSync(present(pathOf('cryptography-python')), argv, { encoding: 'utf8' });
+        return execFileSync(present(programPath('cryptography-python')), argv, { encoding: 'utf8' });
       } catch (error) {
         return (error as { stdout: string }).stdout;
       }

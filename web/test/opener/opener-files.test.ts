@@ -4,11 +4,11 @@ import { encrypt, parseRecipients } from '../../../shared/crypto/index.ts';
 import { backupVector as vector, changedFolder, damagedFiles } from '../../../testkit/backup-vector.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
-import { look } from '../../opener/chosen-files.ts';
+import { lookAtChosen } from '../../opener/chosen-files.ts';
 
 /** Opens a folder as a browser gives it. @returns the names, and what can be read, in hex */
 async function opened(folder: Readonly<Record<string, Buffer>>): Promise<{ names: string[]; files: string[] }> {
-  const chosen = await look(
+  const chosen = await lookAtChosen(
     Object.entries(folder).map(([path, bytes]) =>
       Object.defineProperty(new File([new Uint8Array(bytes)], path.split('/').at(-1) ?? ''), 'webkitRelativePath', {
         value: `copy/${path}`,

@@ -34,7 +34,7 @@ const unreached = /connection refused|connection reset|no such host|no route to 
 const unreachedRetrySeconds = 5;
 
 /** A response has status 200, or one of the others with an error of Cluster's in it. */
-const api = {
+const clusterApi = {
   path: '',
   statuses: [200, 400, 404, 500],
   name: 'the REST API of IPFS Cluster',
@@ -45,7 +45,7 @@ export type ClusterRest = ReturnType<typeof clusterRest>;
 
 /** Makes the client of a peer. @param responseMs the longest wait for a response */
 export function clusterRest(o: HttpOptions, responseMs: number) {
-  const client = httpClient(o, api);
+  const client = httpClient(o, clusterApi);
 
   async function ask(
     method: string,

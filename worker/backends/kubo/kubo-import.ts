@@ -63,7 +63,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   return {
     async write(cid, bytes) {
       ended.throwIfAborted();
-      upload ??= begin(rpc, o.query, ended);
+      upload ??= beginImport(rpc, o.query, ended);
       const { body } = upload;
       const prefix = carSection(cid, bytes.length);
       await forward(upload, body.write(sent === 0 ? concat(carHeader(), prefix) : prefix));
@@ -83,7 +83,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
 }
 
 /** Sends the request. */
-function begin(rpc: Rpc, query: ImportOptions['query'], signal: AbortSignal): KuboUpload {
+function beginImport(rpc: Rpc, query: ImportOptions['query'], signal: AbortSignal): KuboUpload {
   const body = multipartWriter();
   const response = rpc.send('dag/import', query, signal, { upload: body }).then((answer) => rpc.parse(answer));
   // Where no step waits for it, nobody needs to hear of its failure before the next step.

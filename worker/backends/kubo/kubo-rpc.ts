@@ -8,7 +8,7 @@ import { httpClient, type HttpOptions, type JsonRecord } from '../http-client.ts
 export type RpcResult = { first: JsonRecord; last: JsonRecord } | { message: string };
 
 /** A response has status 200, or 500 with an error of Kubo's in it. */
-const api = {
+const rpcApi = {
   path: 'api/v0/',
   statuses: [200, 500],
   name: 'the RPC API of Kubo',
@@ -23,7 +23,7 @@ export type Rpc = ReturnType<typeof rpc>;
  * @param o.url without `/api/v0/`
  */
 export function rpc(o: HttpOptions) {
-  const { send: request, readRecords, ...client } = httpClient(o, api);
+  const { send: request, readRecords, ...client } = httpClient(o, rpcApi);
 
   /** Sends a command. @param o.upload the body of the request, streamed */
   function send(

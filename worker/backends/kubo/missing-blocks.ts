@@ -6,7 +6,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import type { Rpc } from './kubo-rpc.ts';
 
 /** Kubo's words for a missing block, offline and after a search. */
-const missing = /not found|could not find/;
+const missingBlockWords = /not found|could not find/;
 
 const missingCid = /could not find ([a-zA-Z0-9]{1,128})/;
 
@@ -15,7 +15,7 @@ const collectedRetrySeconds = 5;
 
 /** Tells whether Kubo's message says that a block is missing. */
 export function isMissing(message: string): boolean {
-  return missing.test(message);
+  return missingBlockWords.test(message);
 }
 
 /** The error for an upload whose blocks were collected. @param message says which block */

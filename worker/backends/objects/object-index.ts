@@ -56,14 +56,16 @@ export const maxIndexBytes = 16 * 1_048_576;
 const maxNodesBytes = 4 * 1_048_576;
 
 const magic = new TextEncoder().encode('sealpin');
-const idBytes = 16;
+const objectIdBytes = 16;
 /** Bytes of the profile's nodes that link to leaves: any node above them has more of the file. */
 const lowNodeBytes = linksPerNode * leafBytes;
 
 /** The bytes of an index. @throws invalid_request where they would be too many */
 export function encodeIndex({ id, size, objects, leaves, nodes }: StoredObjects): Uint8Array<ArrayBuffer> {
   const { digests, lengths } = leaves;
-  const idPart = Uint8Array.from({ length: idBytes }, (_, at) => Number.parseInt(id.slice(at * 2, at * 2 + 2), 16));
+  const idPart = Uint8Array.from({ length: objectIdBytes }, (_, at) =>
+    Number.parseInt(id.slice(at * 2, at * 2 + 2), 16),
+  );
   const sizePart = new Uint8Array(8);
   new DataView(sizePart.buffer).setBigUint64(0, BigInt(size));
   const parts: Uint8Array[] = [magic, Uint8Array.of(lengths === undefined ? 1 : 2), idPart, sizePart];
@@ -135,7 +137,7 @@ function parse(bytes: Uint8Array): StoredObjects {
   };
   const kind = bytes[magic.length];
   require(magic.every((byte, index) => bytes[index] === byte) && (kind === 1 || kind === 2), 'it is of no known kind');
-  const id = hex(take(idBytes));
+  const id = hex(take(objectIdBytes));
   take(8);
   const size = Number(view.getBigUint64(at - 8));
   const objects = Array.from({ length: count(8) }, () => ({ n: number(), bytes: number() }));

@@ -21,7 +21,7 @@ const ownerBytes = 64;
 const maxBreaks = 3;
 
 /** A bucket, and the names of what lies in it. */
-type Place = {
+type BucketNames = {
   /** The name of the backend. */
   id: string;
   bucket: Bucket;
@@ -34,7 +34,7 @@ export function objectStore({ id, serviceId, prefix = `sealpin-${serviceId}/`, b
   const dataKey = (data: string, n?: number): string =>
     `${prefix}data/${data}/${n === undefined ? '' : String(n).padStart(8, '0')}`;
   const indexKey = (cid: string): string => `${prefix}cid/${cid}`;
-  const place: Place = { id, bucket, dataKey, indexKey };
+  const place: BucketNames = { id, bucket, dataKey, indexKey };
   return {
     id,
     takes: 'objects',
@@ -81,11 +81,16 @@ export function objectStore({ id, serviceId, prefix = `sealpin-${serviceId}/`, b
   };
 }
 
-function lost({ id }: Place, what: string): SealpinError {
+function lost({ id }: BucketNames, what: string): SealpinError {
   return new SealpinError('pinning_lost', `${id} has no ${what}`);
 }
 
-async function readIndex(place: Place, cid: string, signal: AbortSignal, isCertain = false): Promise<ObjectIndex> {
+async function readIndex(
+  place: BucketNames,
+  cid: string,
+  signal: AbortSignal,
+  isCertain = false,
+): Promise<ObjectIndex> {
   const tooLarge = () => new SealpinError('content_mismatch', `the index of ${cid} is too large`);
   const read = () => readSmall(place, place.indexKey(cid), { bytes: maxIndexBytes, tooLarge }, signal);
   const bytes = await read();
@@ -100,7 +105,7 @@ async function readIndex(place: Place, cid: string, signal: AbortSignal, isCerta
  * there is none.
  */
 async function readSmall(
-  { id, bucket }: Place,
+  { id, bucket }: BucketNames,
   key: string,
   most: { bytes: number; tooLarge: () => SealpinError },
   signal: AbortSignal,
@@ -118,7 +123,7 @@ async function readSmall(
   });
 }
 
-async function stat(place: Place, cid: string, signal: AbortSignal): ReturnType<ObjectStore['stat']> {
+async function stat(place: BucketNames, cid: string, signal: AbortSignal): ReturnType<ObjectStore['stat']> {
   try {
     const index = await readIndex(place, cid, signal);
     return (await isComplete(place, index, signal)) ? { pin: 'ours', object: index.id } : { pin: 'absent' };
@@ -129,7 +134,7 @@ async function stat(place: Place, cid: string, signal: AbortSignal): ReturnType<
 }
 
 async function isComplete(
-  { bucket, dataKey }: Place,
+  { bucket, dataKey }: BucketNames,
   { id, objects }: Pick<ObjectIndex, 'id' | 'objects'>,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -170,7 +175,7 @@ function piecesOf(objects: ObjectIndex['objects'], { start, length }: DataRange)
 
 /** Bytes of the data of a file: the objects that have them, one after the other. */
 function dataOf(
-  place: Place,
+  place: BucketNames,
   { id, objects }: ObjectIndex,
   ranges: readonly DataRange[],
   signal: AbortSignal,
@@ -226,7 +231,7 @@ function dataOf(
 }
 
 /** The file of a CID as a source. */
-function sourceAt(place: Place, root: string): BlockSource & Required<Pick<BlockSource, 'read'>> {
+function sourceAt(place: BucketNames, root: string): BlockSource & Required<Pick<BlockSource, 'read'>> {
   let known: Promise<ObjectIndex> | undefined;
   async function load(signal: AbortSignal): Promise<ObjectIndex> {
     const loading = (known ??= readIndex(place, root, signal));

@@ -29,7 +29,7 @@ export type PinataOptions = Omit<HttpOptions, 'url'> & {
   seenMs?: number;
 };
 
-const api = {
+const pinataApi = {
   path: '',
   statuses: [200, 404],
   name: 'the API of Pinata',
@@ -48,7 +48,7 @@ type ListedFile = { id: string; cid: string | undefined; name: string | undefine
 /** A service with Pinata's API. */
 export function pinata(o: PinataOptions): Replica {
   const { pinName, responseMs = 30_000, pieceBytes = 16 * 2 ** 20, seenMs = 2000 } = o;
-  const client = httpClient(o, api);
+  const client = httpClient(o, pinataApi);
   const nameOf = (cid: string): string => `${pinName}:${cid}`;
   const { list, remove, ...files } = fileRequests(client, responseMs);
   const ours = (cid: string, signal: AbortSignal) => files.ours(cid, nameOf(cid), signal);

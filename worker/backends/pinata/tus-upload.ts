@@ -29,7 +29,7 @@ export type TusFile = {
 /** Number of times in a row that a request may fail without progress. */
 const attempts = 4;
 const version = { 'tus-resumable': tusVersion };
-const api = { path: '', statuses: [200, 201, 204], name: 'a server of tus', address: 'where uploads are created' };
+const tusApi = { path: '', statuses: [200, 201, 204], name: 'a server of tus', address: 'where uploads are created' };
 /** Errors that another attempt does not change. */
 const lasting = ['misconfigured', 'disk_full'] as const;
 
@@ -53,7 +53,7 @@ type TusServer = ReturnType<typeof tusServer>;
 
 /** Makes the requests of an upload. */
 function tusServer(o: TusOptions, signal: AbortSignal) {
-  const { send, withTimeout, failed, misconfigured } = httpClient(o, api);
+  const { send, withTimeout, failed, misconfigured } = httpClient(o, tusApi);
   const { responseMs, retryMs = 1000 } = o;
   const endpoint = new URL(o.url);
 

@@ -21,7 +21,7 @@ export type PsaOptions = HttpOptions & {
 };
 
 /** A pin as the service lists it. */
-type Listed = {
+type ListedPin = {
   requestId: string;
   cid: string;
   name: string | undefined;
@@ -30,9 +30,9 @@ type Listed = {
   createdMs: number;
 };
 
-type Page = { listed: Listed[]; isLast: boolean };
+type PsaPage = { listed: ListedPin[]; isLast: boolean };
 
-const api = {
+const psaApi = {
   path: '',
   statuses: [200, 202, 400, 404, 409],
   name: 'an IPFS Pinning Service API',
@@ -64,9 +64,9 @@ const removal = { asks: 8, everyMs: 250 };
 /** A service that pins by CID. */
 export function psa(o: PsaOptions): Replica {
   const { responseMs = 30_000, pinName, origins } = o;
-  const client = httpClient(o, api);
+  const client = httpClient(o, psaApi);
   const { page, list, request, remove } = pinRequests(client, responseMs);
-  const isOurs = ({ name }: Listed): boolean => name === pinName;
+  const isOurs = ({ name }: ListedPin): boolean => name === pinName;
   const ours = async (cid: string, signal: AbortSignal) => (await list(cid, signal)).filter(isOurs);
 
   return {
@@ -137,12 +137,12 @@ function pinRequests(client: HttpClient, responseMs: number) {
         return {};
       }
       const record = await client.readRecord(response, maxResponseBytes);
-      return response.ok ? record : refuse(client, response.status, record, method, path);
+      return response.ok ? record : readError(client, response.status, record, method, path);
     });
   }
 
   /** A page of what is requested, the newest first. @param query which of it */
-  async function page(query: Record<string, string>, signal: AbortSignal): Promise<Page> {
+  async function page(query: Record<string, string>, signal: AbortSignal): Promise<PsaPage> {
     const { count, results } = await ask('GET', 'pins', signal, { query });
     if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
     const listed = results.map((each) => listedOf(client, each));
@@ -153,8 +153,8 @@ function pinRequests(client: HttpClient, responseMs: number) {
    * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is
    * read page by page.
    */
-  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
-    const found = new Map<string, Listed>();
+  async function list(cid: string, signal: AbortSignal): Promise<ListedPin[]> {
+    const found = new Map<string, ListedPin>();
     const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
     for (let pages = 0; ; pages += 1) {
       if (pages === maxPages) throw client.failed(`it lists more than ${maxPages} pages of pins for ${cid}`);
@@ -170,11 +170,11 @@ function pinRequests(client: HttpClient, responseMs: number) {
   }
 
   /** Requests a pin. @returns what the service says of it */
-  async function request(json: object, signal: AbortSignal): Promise<Listed> {
+  async function request(json: object, signal: AbortSignal): Promise<ListedPin> {
     return listedOf(client, await ask('POST', 'pins', signal, { json }));
   }
 
-  async function remove({ requestId }: Listed, signal: AbortSignal): Promise<void> {
+  async function remove({ requestId }: ListedPin, signal: AbortSignal): Promise<void> {
     await ask('DELETE', `pins/${encodeURIComponent(requestId)}`, signal);
   }
 
@@ -182,7 +182,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
 }
 
 /** Reads a response that reports an error. */
-function refuse(client: HttpFailures, status: number, record: JsonRecord, method: string, path: string): JsonRecord {
+function readError(client: HttpFailures, status: number, record: JsonRecord, method: string, path: string): JsonRecord {
   const { error } = record;
   if (!isRecord(error) || typeof error['reason'] !== 'string')
     throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
@@ -193,7 +193,7 @@ function refuse(client: HttpFailures, status: number, record: JsonRecord, method
   throw client.failed(message);
 }
 
-function listedOf({ failed }: HttpFailures, value: unknown): Listed {
+function listedOf({ failed }: HttpFailures, value: unknown): ListedPin {
   const { requestid, status, created, pin, info } = isRecord(value) ? value : {};
   if (typeof requestid !== 'string' || requestid === '' || typeof status !== 'string' || !isRecord(pin))
     throw failed('its response does not describe a pin');

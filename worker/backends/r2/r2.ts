@@ -11,7 +11,7 @@ import { objectStore } from '../objects/object-store.ts';
 import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
 import { prefixField, unknownField } from '../option-fields.ts';
 
-const Options = v.strictObject(
+const R2BackendOptions = v.strictObject(
   {
     binding: v.pipe(v.string('binding must be a string'), v.regex(/^\w+$/, 'binding must be the name of a binding')),
     prefix: prefixField,
@@ -20,8 +20,8 @@ const Options = v.strictObject(
 );
 
 /** R2, configured by `{"binding", "prefix"?}`. */
-export const r2Adapter: Adapter<typeof Options> = {
-  options: Options,
+export const r2Adapter: Adapter<typeof R2BackendOptions> = {
+  options: R2BackendOptions,
   triedAgainst: 'the simulation of R2 in Miniflare; no bucket of Cloudflare',
   make({ binding, prefix }, { id, serviceId, bindingOf, misconfigured }) {
     const bound = bindingOf(binding);
@@ -41,7 +41,7 @@ const streamMs = 900_000;
 const onlyIfNew = { onlyIf: { etagDoesNotMatch: '*' } } as const;
 
 /** The failure of a request: R2 says what is wrong by a number in the message. */
-function failureOf(id: string, cause: unknown): SealpinError {
+function bucketFailure(id: string, cause: unknown): SealpinError {
   if (isSealpinError(cause)) return cause;
   const message = `${id}: ${cause instanceof Error ? cause.message : String(cause)}`;
   if (/\((10006|10007|10002|10003|10004)\)/.test(message)) {
@@ -54,7 +54,7 @@ function failureOf(id: string, cause: unknown): SealpinError {
 }
 
 function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
-  const failed = (cause: unknown): SealpinError => failureOf(id, cause);
+  const failed = (cause: unknown): SealpinError => bucketFailure(id, cause);
   const once = async <T>(request: () => Promise<T>): Promise<T> =>
     await request().catch((cause: unknown) => Promise.reject(failed(cause)));
   const asked = async <T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> =>

@@ -96,7 +96,7 @@ export function s3Requests(o: S3Options) {
     const response = await send(o, request, { root: store.root, skewMs, signingKeys, signal });
     const isData = request.method === 'GET' && request.key !== undefined;
     if (response.ok && isData) return { response, xml: '' };
-    const xml = request.method === 'HEAD' ? '' : await textOf(id, response);
+    const xml = request.method === 'HEAD' ? '' : await xmlText(id, response);
     // Some say 200 before they know.
     const code = textIn(xml, 'Code');
     const isRight = response.ok
@@ -193,7 +193,7 @@ async function send(
 }
 
 /** The text of a response in XML. */
-async function textOf(id: string, response: Response): Promise<string> {
+async function xmlText(id: string, response: Response): Promise<string> {
   const tooLarge = () => new SealpinError('pinning_failed', `${id}: its response is too large`);
   try {
     return new TextDecoder().decode(await readAll(response.body, maxXmlBytes, tooLarge));

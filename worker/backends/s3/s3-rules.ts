@@ -18,7 +18,7 @@ export function ruleCheck(bucket: string, again: S3Requests['again']) {
   return async (prefix: string, signal: AbortSignal): Promise<Warning | undefined> => {
     if (known === undefined || Date.now() - known.at > askMs) {
       const { xml } = await again({ method: 'GET', query: { lifecycle: '' }, expected: unknown }, signal);
-      const names = elementsIn(xml, 'Rule').flatMap((rule) => (takesAway(rule, prefix) ? [nameOf(rule)] : []));
+      const names = elementsIn(xml, 'Rule').flatMap((rule) => (takesAway(rule, prefix) ? [ruleName(rule)] : []));
       known = { at: Date.now(), warning: names.length === 0 ? undefined : warningOf(bucket, prefix, names) };
     }
     return known.warning;
@@ -44,6 +44,6 @@ function takesAway(rule: string, prefix: string): boolean {
 }
 
 /** The name of a rule, of which nothing else is shown. */
-function nameOf(rule: string): string {
+function ruleName(rule: string): string {
   return printable(textIn(rule, 'ID') ?? 'without a name', 100);
 }

@@ -31,7 +31,7 @@ export function s3Bucket(o: S3Options): Bucket {
       return response.ok;
     },
 
-    get: reading(id, once),
+    get: objectReader(id, once),
 
     async size(key, signal) {
       const { response } = await again({ method: 'HEAD', key, expected: [404] }, signal);
@@ -57,7 +57,7 @@ export function s3Bucket(o: S3Options): Bucket {
 }
 
 /** Makes the function that reads objects. */
-function reading(id: string, once: S3Requests['once']): Bucket['get'] {
+function objectReader(id: string, once: S3Requests['once']): Bucket['get'] {
   return async (key, range, signal) => {
     if (range?.length === 0) return new Response(new Uint8Array()).body as ReadableStream<Uint8Array>;
     const bytes = range && { range: `bytes=${range.offset}-${range.offset + range.length - 1}` };
@@ -72,11 +72,11 @@ function reading(id: string, once: S3Requests['once']): Bucket['get'] {
   };
 }
 
-type Listed = { prefix: string; [name: string]: string };
+type ListingQuery = { prefix: string; [name: string]: string };
 
 /** Makes the functions that list objects. */
 function listings(id: string, again: S3Requests['again']) {
-  async function page(query: Listed, signal: AbortSignal): Promise<Listing> {
+  async function page(query: ListingQuery, signal: AbortSignal): Promise<Listing> {
     const paged = { 'list-type': '2', ...query, 'encoding-type': 'url' };
     const { response, xml } = await again({ method: 'GET', query: paged }, signal);
     if (!xml.includes('<IsTruncated>')) throw new SealpinError('pinning_failed', `${id}: its response is no listing`);

@@ -4,10 +4,10 @@ import { all, count } from '../sql.ts';
 import type { AccountContext } from './account-context.ts';
 
 /** Counts, and times in ms. */
-export type AccountGauges = typeof none;
+export type AccountGauges = typeof zeroGauges;
 
 /** The gauges where there is no account. */
-const none = {
+const zeroGauges = {
   files: 0,
   /** Bytes on IPFS. */
   bytes: 0,
@@ -26,7 +26,7 @@ const none = {
 /** Reads the gauges of an account; zeros where there is none. */
 export function accountGauges(account: AccountContext): AccountGauges {
   const { row, sql, now } = account;
-  if (row.id === undefined) return none;
+  if (row.id === undefined) return zeroGauges;
   return {
     ...row.usage(),
     shares: count(sql, `share WHERE state = 'active'`),

@@ -3,13 +3,13 @@ import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import { exists, first, insert, update } from '../sql.ts';
 import { accountColumns, createTables, upgradeTables } from './tables.ts';
 
-type Row = RecordOf<typeof accountColumns>;
+type WholeAccountRow = RecordOf<typeof accountColumns>;
 
 /** `recoveryKey`: the public key of the account's recovery, as text. `createdAt` in ms. */
-export type AccountRecord = Pick<Row, 'id' | 'label' | 'spki' | 'recoveryKey' | 'createdAt'>;
+export type AccountRecord = Pick<WholeAccountRow, 'id' | 'label' | 'spki' | 'recoveryKey' | 'createdAt'>;
 
 /** Number of ready files, and their bytes on IPFS. */
-export type Usage = Pick<Row, 'files' | 'bytes'>;
+export type Usage = Pick<WholeAccountRow, 'files' | 'bytes'>;
 
 /** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
 export type Recovery = { file: Uint8Array; secretHash: string };
@@ -45,13 +45,13 @@ export class AccountRow {
   }
 
   /** Creates the tables, and writes the row. */
-  create(account: AccountRecord & Partial<Row>): void {
+  create(account: AccountRecord & Partial<WholeAccountRow>): void {
     createTables(this.#sql);
     insert(this.#sql, 'account', rowOf(accountColumns, { files: 0, bytes: 0, backedUp: false, ...account }));
   }
 
   /** All that is stored of the account. */
-  read(): Row | undefined {
+  read(): WholeAccountRow | undefined {
     const row = first(this.#sql, 'SELECT * FROM account');
     return row && recordOf(accountColumns, row);
   }
@@ -111,12 +111,12 @@ export class AccountRow {
     this.#open = row?.closedAt === null ? openOf(row) : undefined;
   }
 
-  #update(changes: Partial<Row>): void {
+  #update(changes: Partial<WholeAccountRow>): void {
     update(this.#sql, 'account', rowOf(accountColumns, changes), 'true');
   }
 }
 
-function openOf({ id, label, spki, recoveryKey, createdAt }: Row): AccountRecord {
+function openOf({ id, label, spki, recoveryKey, createdAt }: WholeAccountRow): AccountRecord {
   return { id, label, spki, recoveryKey, createdAt };
 }
 

@@ -4,13 +4,13 @@ import { StorageRows } from '../storage-rows.ts';
 import { first, insert, list } from '../sql.ts';
 import { settingColumns } from './tables.ts';
 
-type Row = RecordOf<typeof settingColumns>;
+type SettingsRow = RecordOf<typeof settingColumns>;
 
 /**
  * `quotaBytes`: the bytes on IPFS that the account may store; null: no quota. `disabled`: none of
  * its keys works. `origins`: those whose pages may use its keys; null: all that the service allows.
  */
-export type Settings = Omit<Row, 'listed'>;
+export type Settings = Omit<SettingsRow, 'listed'>;
 
 /** Settings of an account for which nothing was set. */
 export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
@@ -50,13 +50,13 @@ export class AccountSettings extends StorageRows {
     return left === undefined ? undefined : Math.max(0, left - reservedBytes);
   }
 
-  #write(settings: Partial<Row>): void {
+  #write(settings: Partial<SettingsRow>): void {
     const row = rowOf(settingColumns, settings);
     const changes = Object.keys(row).map((name) => `${name} = excluded.${name}`);
     insert(this.sql, 'account_setting', { one: 1, ...row }, `ON CONFLICT (one) DO UPDATE SET ${changes.join(', ')}`);
   }
 
-  #row(): Row | undefined {
+  #row(): SettingsRow | undefined {
     const row = first(this.sql, 'SELECT * FROM account_setting');
     return row && recordOf(settingColumns, row);
   }

@@ -30,7 +30,7 @@ export type NewEvent = Pick<EventRecord, 'action' | 'by' | 'subject'>;
  */
 export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
 
-type Row = Record<string, SqlStorageValue> & { seq: number; action: string };
+type EventRow = Record<string, SqlStorageValue> & { seq: number; action: string };
 
 /** The key that reads. */
 type Reader = { id: string; scopes: readonly Scope[] };
@@ -40,7 +40,7 @@ type Reader = { id: string; scopes: readonly Scope[] };
  * can list, and with `keys` also what keys did to files. The ID of a share opens it, so nobody else
  * sees that.
  */
-const kinds: Readonly<Record<Scope, readonly string[]>> = {
+const visibleKinds: Readonly<Record<Scope, readonly string[]>> = {
   read: ['file'],
   write: [],
   delete: [],
@@ -80,7 +80,7 @@ export class EventRows extends StorageRows<{ now(): number }> {
    * position that no event has had
    */
   page(key: Reader, { after, limit }: { after: number | undefined; limit: number }): Result<EventPage> {
-    const visible = new Set(key.scopes.flatMap((scope) => kinds[scope]));
+    const visible = new Set(key.scopes.flatMap((scope) => visibleKinds[scope]));
     const last = this.last();
     if (after !== undefined && after > last)
       return err('invalid_request', 'after is not an ID of this account’s events');
@@ -91,7 +91,11 @@ export class EventRows extends StorageRows<{ now(): number }> {
     const events: EventRecord[] = [];
     let next = from;
     let looked = 0;
-    for (const row of this.sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, maxLooked)) {
+    for (const row of this.sql.exec<EventRow>(
+      'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?',
+      from,
+      maxLooked,
+    )) {
       const { seq, action, api_key: by } = row;
       const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };

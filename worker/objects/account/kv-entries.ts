@@ -17,7 +17,7 @@ type Rows = { row: AccountRow; settings: AccountSettings; keys: KeyRows };
  */
 export async function writeEntries(store: KVNamespace, rows: Rows, message: KvMessage): Promise<void> {
   for (let before = ''; ;) {
-    const entries = entriesOf(rows, message);
+    const entries = kvEntriesOf(rows, message);
     const now = JSON.stringify(entries);
     if (now === before) return;
     for (const { name, value } of entries) await (value === null ? store.delete(name) : store.put(name, value));
@@ -25,7 +25,7 @@ export async function writeEntries(store: KVNamespace, rows: Rows, message: KvMe
   }
 }
 
-function entriesOf({ row, settings, keys }: Rows, { op, target }: KvMessage): KvEntry[] {
+function kvEntriesOf({ row, settings, keys }: Rows, { op, target }: KvMessage): KvEntry[] {
   const isOpen = row.open !== undefined;
   if (op === 'origins') return [originsEntry(target, isOpen ? settings.get().origins : null)];
   if (op === 'enlist' || op === 'delist') {

@@ -7,13 +7,16 @@ import { requestMs, type WorkContext } from './pin-steps.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 import { unwrap } from '../result.ts';
 
-type Context = WorkContext & { sources: Pick<PinSources, 'service'> };
+type LastCopyContext = WorkContext & { sources: Pick<PinSources, 'service'> };
 
 /**
  * Tells whether a removal leaves a copy behind, or nobody needs one: the service whose copy stays
  * is asked for its pin, as it may have lost it since it was read.
  */
-export async function isSpare({ env, rows, sources, now }: Context, { cid, service }: PinRow): Promise<boolean> {
+export async function isSpare(
+  { env, rows, sources, now }: LastCopyContext,
+  { cid, service }: PinRow,
+): Promise<boolean> {
   if (!rows.isReferenced(cid)) return true;
   const configured = new Set(servicesOf(env).map(({ id }) => id));
   const others = rows.ofCid(cid).filter((row) => row.service !== service && configured.has(row.service));

@@ -35,10 +35,10 @@ type MigrationRow = {
   stayed: number | null;
 };
 
-type Options = { rows: PinRows; now(): number };
+type MigrationsOptions = { rows: PinRows; now(): number };
 
 /** The migrations in an object's storage; one for each service that is left. */
-export class Migrations extends StorageRows<Options> {
+export class Migrations extends StorageRows<MigrationsOptions> {
   /**
    * Returns the service at which what another one holds ends up; undefined if it stays. `begin`
    * makes no circles.

@@ -16,7 +16,7 @@ import { all, insert, least, update } from '../sql.ts';
 /** The object of an account, as this one tells it. */
 export type RemovalLog = { unreferred(fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result> };
 
-type Options = {
+type RemovalsOptions = {
   report(account: string, fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result>;
   /** The clock, in ms. */
   now(): number;
@@ -30,7 +30,7 @@ type File = { account: string; file_id: string };
 const maxRemovals = 100;
 
 /** The rows in an object's storage. */
-export class PinRemovals extends StorageRows<Options> {
+export class PinRemovals extends StorageRows<RemovalsOptions> {
   /**
    * Writes the rows of a file, in the transaction that removes its reference.
    * @returns whether there were none: no answer before may have said `scheduled`

@@ -5,7 +5,7 @@ import type { PinWork } from './pin-work.ts';
 /** Time limit of the response, in ms; the work goes on afterwards. */
 const verifyMs = 10_000;
 
-type Options = {
+type VerificationOptions = {
   rows: PinRows;
   work: Pick<PinWork, 'readAll'>;
   /** Tells whether a service may be asked now. */
@@ -24,7 +24,7 @@ type Options = {
  * reading that has begun goes on, so that one who asks until it is done sees its end.
  * @returns whether that is done
  */
-export async function verifyPins(cid: string, options: Options): Promise<boolean> {
+export async function verifyPins(cid: string, options: VerificationOptions): Promise<boolean> {
   const held = () => options.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
   for (const row of held()) {
     if (row.state === 'lost' || !isReadingAll(row)) options.work.readAll(row);

@@ -66,10 +66,10 @@ const firstColumns = {
   expiresAt: integer('expires_at'),
 };
 /** Columns of a share whose terms were changed. */
-const laterColumns = { changedAt: optional(integer('changed_at')) };
-const columns = { ...firstColumns, ...laterColumns };
+const laterShareColumns = { changedAt: optional(integer('changed_at')) };
+const columns = { ...firstColumns, ...laterShareColumns };
 
-type Row = RecordOf<typeof columns>;
+type ShareRecordRow = RecordOf<typeof columns>;
 
 export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
@@ -190,7 +190,7 @@ export class Share extends DurableObject<OpeningBinding> {
       // Times of changes are their order, also where the clock was set back.
       const time = Math.max(now, (row.changedAt ?? 0) + 1);
       const isKept = !isUsedUp || this.#repeatable.until() > now;
-      addColumns(this.#sql, 'share', laterColumns);
+      addColumns(this.#sql, 'share', laterShareColumns);
       const record = isKept ? row.record : null;
       this.#rewrite({ ...next, record }, { opens: next.opens, expiresAt: next.expiresAt, changedAt: time });
       const terms = { time, by, opens: next.opens, expiresAt: next.expiresAt };
@@ -251,18 +251,18 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /** Tells whether an account sent a record before, and nobody has opened it. */
-  #isUnopened({ state, opened, record: kept }: Row, { account }: Origin, record: Uint8Array): boolean {
+  #isUnopened({ state, opened, record: kept }: ShareRecordRow, { account }: Origin, record: Uint8Array): boolean {
     const isSame = kept !== null && timingSafeEqual(kept, record) && this.#openings.account() === account;
     return isSame && state === 'active' && opened === 0;
   }
 
   /** Returns the time until which the record is kept, in ms. */
-  #recordUntil({ state, expiresAt }: Row): number {
+  #recordUntil({ state, expiresAt }: ShareRecordRow): number {
     return state === 'active' ? expiresAt : Math.min(expiresAt, this.#repeatable.until());
   }
 
   /** Ends the share, and what can be repeated, in a transaction of the caller's. */
-  #end(row: Row, state: ShareState): void {
+  #end(row: ShareRecordRow, state: ShareState): void {
     this.#rewrite({ ...row, state, record: null });
     this.#repeatable.forget();
   }
@@ -272,8 +272,8 @@ export class Share extends DurableObject<OpeningBinding> {
    * caller's. @param terms where they are others
    */
   #rewrite(
-    { state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>,
-    terms?: Pick<Row, 'opens' | 'expiresAt' | 'changedAt'>,
+    { state, opened, record }: Pick<ShareRecordRow, 'state' | 'opened' | 'record'>,
+    terms?: Pick<ShareRecordRow, 'opens' | 'expiresAt' | 'changedAt'>,
   ): void {
     // The pages of the database are overwritten, not only given back: a row that gets another
     // length moves, and leaves its bytes behind.
@@ -287,13 +287,13 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /** Reading creates nothing, so that a request for an unknown share leaves no trace. */
-  #row(): Row | undefined {
+  #row(): ShareRecordRow | undefined {
     const row = hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
     return row && recordOf(columns, row);
   }
 }
 
-function statusOf({ state, password, opens, opened, expiresAt }: Row): ShareStatus {
+function statusOf({ state, password, opens, opened, expiresAt }: ShareRecordRow): ShareStatus {
   return { state, password, opens, opensLeft: opens - opened, expiresAt };
 }
 

@@ -5,7 +5,7 @@ import { parseQuery, type Ctx } from '../../http/app.ts';
 import { handOverUsage } from '../../http/usage-counts.ts';
 import type { UsagePage } from '../../objects/account/keys/key-usage.ts';
 import { unwrap } from '../../objects/result.ts';
-import { accountOf } from './accounts.ts';
+import { accountInPath } from './accounts.ts';
 import { cursorOf, pageOf } from '../page.ts';
 
 /** A page of the days of the keys of the caller's account, the newest first. */
@@ -18,7 +18,7 @@ export async function listUsage(c: Ctx, { account, key }: Principal): Promise<Re
 /** The same for the operator. */
 export async function listAccountUsage(c: Ctx): Promise<Response> {
   const page = pageOf(parseQuery(c, PageQuery));
-  const { id, object } = accountOf(c);
+  const { id, object } = accountInPath(c);
   await handOverUsage(c.env, id);
   return usageList(c, await unwrap(object.administration.usage(page)));
 }

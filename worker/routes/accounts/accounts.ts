@@ -73,20 +73,20 @@ export async function listAccounts(c: Ctx): Promise<Response> {
 
 /** Returns an account, and enters it in the list if it is missing there. */
 export async function readAccountSummary(c: Ctx): Promise<Response> {
-  const account = await unwrap(accountOf(c).object.administration.read());
+  const account = await unwrap(accountInPath(c).object.administration.read());
   return c.json<AccountSummary>(accountSummary(account));
 }
 
 /** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
 export async function changeAccount(c: Ctx): Promise<Response> {
   const changes = await readJson(c.req.raw, AccountChanges);
-  const account = await unwrap(accountOf(c).object.administration.change(changes));
+  const account = await unwrap(accountInPath(c).object.administration.change(changes));
   return c.json<AccountSummary>(accountSummary(account));
 }
 
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
-  const { id, object } = accountOf(c);
+  const { id, object } = accountInPath(c);
   const { files, keys, shares } = await unwrap(object.close(c.var.requestId));
   return c.json<AccountReceipt>({ account: id, files, keys, shares });
 }
@@ -113,7 +113,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
  * Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it.
  */
 export async function readRecovery(c: Ctx): Promise<Response> {
-  const { recovery } = await unwrap(accountOf(c).object.keys.recovery());
+  const { recovery } = await unwrap(accountInPath(c).object.keys.recovery());
   return new Response(recovery.file, {
     headers: {
       ...fileHeaders,
@@ -128,7 +128,7 @@ export async function readRecovery(c: Ctx): Promise<Response> {
  * revokes all others, and replaces the recovery file by one with a new secret.
  */
 export async function recoverAccount(c: Ctx): Promise<Response> {
-  const { id, object } = accountOf(c);
+  const { id, object } = accountInPath(c);
   // Before the body: a request for an account that does not exist costs no more than this.
   const { spki, recovery } = await unwrap(object.keys.recovery());
   refuseIdempotencyKey(c);
@@ -165,7 +165,7 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
 }
 
 /** The account that a path names. @throws not_found when it cannot be the id of one */
-export function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
+export function accountInPath(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
   if (!isAccountId(id)) throw new SealpinError('not_found', 'there is no account with this ID');
   return { id, object: c.env.ACCOUNT.getByName(id) };

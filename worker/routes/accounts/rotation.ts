@@ -26,7 +26,7 @@ import { unwrap } from '../../objects/result.ts';
 import { revokedView } from './account-view.ts';
 
 /** The most headers of one request: some hundred milliseconds of the processor. */
-const batch = 200;
+const maxRewrapped = 200;
 
 /** Begins a rotation of the pair that the request names, or continues it. */
 export async function rotateAccount(c: Ctx, principal: Principal): Promise<Response> {
@@ -35,8 +35,8 @@ export async function rotateAccount(c: Ctx, principal: Principal): Promise<Respo
   const before = await look(0);
   const given = parsePublicKey((await readJson(c.req.raw, RotationRequest)).publicKey);
   const isNew = before.previous === null && equalBytes(before.spki, given);
-  const ended = isNew ? await begin(principal, before) : undefined;
-  const state = await look(batch);
+  const ended = isNew ? await beginRotation(principal, before) : undefined;
+  const state = await look(maxRewrapped);
   if (state.replaced === null || !equalBytes(state.replaced, given))
     throw new SealpinError('conflict', equalBytes(state.spki, given) ? notDone : otherPair, { hint: whichPair });
   const rewrapped = state.previous === null ? [] : await rewrapAll(principal, state, state.files);
@@ -62,7 +62,7 @@ function parsePublicKey(text: string): Uint8Array {
 }
 
 /** Makes the new pair. @returns what ended with the other keys */
-async function begin(
+async function beginRotation(
   principal: Principal,
   { recoveryKey, ...material }: KeyMaterial & { recoveryKey: string | null },
 ): Promise<Pick<Rotation, 'revoked' | 'shares'>> {

@@ -99,7 +99,7 @@ async function updateOf(
   const { file } = found;
   const isPlain = file.mode === 'plain';
   const opened = isPlain ? undefined : await openRecord(file, await identitiesOf(principal, found));
-  const about = changed(opened?.file ?? aboutPlain(file), change);
+  const about = changedAbout(opened?.file ?? aboutPlain(file), change);
   if (!isPlain && about.filename === null)
     throw new SealpinError('invalid_filename', 'a file in encrypted mode must have a name');
   const isSame = Object.values(change).every((value) => value === undefined);
@@ -120,7 +120,7 @@ async function updateOf(
 }
 
 /** Applies a change to the description of a file; an empty list or map is left out. */
-function changed(
+function changedAbout(
   before: About,
   { filename, contentType, metadata, tags }: Omit<FileChange, 'expiresAt' | 'details'>,
 ): About {

@@ -30,7 +30,7 @@ const statuses = {
  */
 const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured', 'backend_changed'];
 
-function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
+function pinStatusOf({ state, reason }: BackendPin): StoredPin['status'] {
   // It has fewer copies than it is to have.
   if (state === 'live' && reason === underreplicated) return 'pinning';
   if (statuses[state] === 'pinning' && refusals.includes(reason)) return 'failed';
@@ -40,7 +40,7 @@ function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
 /** The pin of a backend in the shape of the API. */
 export function storedPin(pin: BackendPin): StoredPin {
   const { service, checkedAt, verifiedAt } = pin;
-  return { service, status: statusOf(pin), checkedAt: isoTime(checkedAt), verifiedAt: isoTime(verifiedAt) };
+  return { service, status: pinStatusOf(pin), checkedAt: isoTime(checkedAt), verifiedAt: isoTime(verifiedAt) };
 }
 
 type StoredAt = Pick<FileRecord, 'cid' | 'service'>;

@@ -57,20 +57,20 @@ function filterOf({
     mode: query.mode,
     createdBy: query.createdBy,
     cid: cid === undefined ? undefined : parseCid(cid).text,
-    createdAfter: timeOf(query.createdAfter),
-    createdBefore: timeOf(query.createdBefore),
-    bytes: minSize === undefined && maxSize === undefined ? undefined : bytesOf(minSize ?? 0, maxSize),
+    createdAfter: timestampMs(query.createdAfter),
+    createdBefore: timestampMs(query.createdBefore),
+    bytes: minSize === undefined && maxSize === undefined ? undefined : byteBounds(minSize ?? 0, maxSize),
     contentType: contentType?.toLowerCase(),
     name,
   };
 }
 
-function bytesOf(min: number, max = Infinity): FileFilter['bytes'] {
+function byteBounds(min: number, max = Infinity): FileFilter['bytes'] {
   const sealed = (size: number): number => (size === Infinity ? Infinity : detachedPayloadBytes(size));
   return { plain: { min, max }, encrypted: { min: sealed(min), max: sealed(max) } };
 }
 
-function timeOf(text: string | undefined): number | undefined {
+function timestampMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }
 

@@ -26,16 +26,20 @@ const container = 'application/vnd.sealpin';
 /** Returns a file in the representation that the request accepts. */
 export async function readFile(c: Ctx, principal: Principal): Promise<Response> {
   const { data } = parseQuery(c, ReadQuery);
-  return await read(c, principal, { accept: c.req.header('Accept') ?? null, alone: data === false });
+  return await respondWithFile(c, principal, { accept: c.req.header('Accept') ?? null, alone: data === false });
 }
 
 /** Returns the bytes of a file, whatever the request accepts. */
 export async function readContent(c: Ctx, principal: Principal): Promise<Response> {
-  return await read(c, principal, { accept: raw, alone: false });
+  return await respondWithFile(c, principal, { accept: raw, alone: false });
 }
 
 /** @param o.alone whether JSON omits the data */
-async function read(c: Ctx, principal: Principal, o: { accept: string | null; alone: boolean }): Promise<Response> {
+async function respondWithFile(
+  c: Ctx,
+  principal: Principal,
+  o: { accept: string | null; alone: boolean },
+): Promise<Response> {
   const { accept } = o;
   const fileId = parseFileId(c);
   const first = preferred(accept, [json, raw, container]);
@@ -43,7 +47,7 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
     unwrap(principal.account.files.find(principal.key.hash, fileId, o));
   const result = await ask({ sealed: first === container ? false : 'encrypted' });
   const record = result.file;
-  const body = (opened?: Opened): OpenBody => bodyOf(c, record, () => ask({ sealed: false }), opened);
+  const body = (opened?: Opened): OpenBody => fileBody(c, record, () => ask({ sealed: false }), opened);
   if (first === container) return await respond(c, wholeContainer(record, body()));
   const opened =
     record.mode === 'encrypted' ? await openRecord(record, await identitiesOf(principal, result)) : undefined;
@@ -61,13 +65,13 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
  * @param ask fails where the file does not exist any more
  */
 export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<unknown>): Promise<Response> {
-  const body = bodyOf(c, record, ask);
+  const body = fileBody(c, record, ask);
   const isPlain = record.mode === 'plain';
   return await respond(c, isPlain ? asBytes(record, aboutPlain(record), body) : wholeContainer(record, body));
 }
 
 /** The bytes of a file, decrypted when it is `opened`. */
-function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
+function fileBody(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
   return async (span) => {
     const sources = await sourcesOf(c, record);
     try {

@@ -58,7 +58,7 @@ type UploadRequest = {
 };
 
 /** The handler of uploads in a mode. */
-export function upload(mode: Mode) {
+export function uploadHandler(mode: Mode) {
   return async (c: Ctx, principal: Principal): Promise<Response> =>
     await receiveUpload(c, principal, { mode, principal, claim: await parseClaim(c, principal.key) });
 }
@@ -77,7 +77,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   const limitBytes = limits.length === 0 ? undefined : Math.min(...limits);
   const idleMs = uploadIdleMs(c.env);
   const fileId = crypto.randomUUID();
-  const begun = await unwrap(caller.account.pending.begin(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
+  const begun = await unwrap(caller.account.pending.begin(caller.key.hash, fileId, claim, announcedBytes(c.req.raw)));
   const { key, spki, allowance } = begun;
   let body: UploadBody | undefined;
   const abort = new AbortController();
@@ -96,7 +96,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
       const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
       body = new UploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, onArrival, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
-      return store(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
+      return storeBody(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
     });
     return await created(c, key, record, { ...about, digest });
   } catch (error) {
@@ -116,7 +116,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
 }
 
 /** Returns the bytes that a request announces; undefined for JSON and a CAR, which have others. */
-function fileBytes({ headers }: Request): number | undefined {
+function announcedBytes({ headers }: Request): number | undefined {
   const announced = headers.get('Content-Length');
   return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
 }
@@ -198,7 +198,7 @@ type Stored = { record: FileRecord; about: About; digest: string | undefined };
  * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned
  * without a row, and what a crash leaves is found by the sweep.
  */
-async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
+async function storeBody(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const { requestId } = c.var;
@@ -231,7 +231,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
         : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car || report ? sent.bytes : body.size;
-    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
+    const about = { filename: filenameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
     const prepare = async (spki: Uint8Array) => {
       const other = spki === job.spki ? undefined : recipientFromSpki(spki);
@@ -261,7 +261,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
 
 /** Bytes of the file as it is stored, where the request says so. */
 function storedLength(c: Ctx, mode: Mode): number | undefined {
-  const bytes = fileBytes(c.req.raw);
+  const bytes = announcedBytes(c.req.raw);
   return bytes === undefined ? undefined : storedBytes(mode, bytes);
 }
 
@@ -374,7 +374,7 @@ function nameless(): SealpinError {
   return new SealpinError('invalid_request', 'If-None-Match: * needs a name to compare');
 }
 
-function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {
+function filenameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {
   if (!announced.json) return announced.filename ?? null;
   const { filename } = body;
   if (filename !== undefined) return parseFilename(filename);

@@ -102,7 +102,7 @@ async function respondWithCar(
   headers.set('Content-Type', `${carType}; version=1; order=dfs; dups=${dups}`);
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
-  const place = placeOf(c, cid, selection);
+  const place = carPlace(c, cid, selection);
   if (place !== undefined) {
     headers.set('Sealpin-Place', place);
     return new Response(null, { headers });
@@ -118,7 +118,7 @@ async function respondWithCar(
  * The place of a CAR's blocks, for the process in front of a local service, where that can give
  * them: in the usual form, as readers of files ask.
  */
-function placeOf(c: Ctx, cid: string, { scope, dups, entityBytes }: Selection): string | undefined {
+function carPlace(c: Ctx, cid: string, { scope, dups, entityBytes }: Selection): string | undefined {
   if (c.env.HANDOVERS?.get(c.req.raw) === undefined || scope === 'block' || !dups) return undefined;
   const { from = 0, to } = entityBytes ?? {};
   return from < 0 || (to !== undefined && to < from) ? undefined : JSON.stringify({ cid, from, to });

@@ -9,14 +9,14 @@ import { parseQuery, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { requireRestoreToken } from '../../auth/operator.ts';
 import { unwrap } from '../../objects/result.ts';
-import { accountOf } from '../accounts/accounts.ts';
+import { accountInPath } from '../accounts/accounts.ts';
 
 /** Bytes of a page: 100 shares with the longest records and the most files are about half of it. */
 const maxPageBytes = 16 * 1024 ** 2;
 
 /** Returns a page of the backup of an account. */
 export async function readBackup(c: Ctx): Promise<Response> {
-  const { object } = accountOf(c);
+  const { object } = accountInPath(c);
   const { cursor, limit } = parseQuery(c, BackupQuery);
   const { page } = await unwrap(object.administration.backup(cursor, limit));
   return c.json<BackupPage>({ format: backupFormat, pinsOf: serviceId(c.env), ...page });
@@ -28,7 +28,7 @@ export async function readBackup(c: Ctx): Promise<Response> {
  */
 export async function restoreBackup(c: Ctx): Promise<Response> {
   await requireRestoreToken(c);
-  const { id, object } = accountOf(c);
+  const { id, object } = accountInPath(c);
   const { format: _, pinsOf, ...page } = await readJson(c.req.raw, BackupPage, maxPageBytes);
   if (page.accountId !== id)
     throw new SealpinError('invalid_request', 'the backup is of another account', {

@@ -13,12 +13,12 @@ const pageAccounts = 250;
 
 /** Puts a CID on the denylist. */
 export function denyCid(c: Ctx): Promise<Response> {
-  return change(c, true);
+  return changeDenylist(c, true);
 }
 
 /** Takes a CID off the denylist. */
 export function allowCid(c: Ctx): Promise<Response> {
-  return change(c, false);
+  return changeDenylist(c, false);
 }
 
 /** Returns since when a CID is on the denylist. */
@@ -34,7 +34,7 @@ export async function readDenied(c: Ctx): Promise<Response> {
  * request that fails halfway can be repeated, and the response to one that has told as many
  * accounts as it may has a cursor for the next.
  */
-async function change(c: Ctx, denied: boolean): Promise<Response> {
+async function changeDenylist(c: Ctx, denied: boolean): Promise<Response> {
   const cid = deniedCid(c);
   const { cursor: after } = parseQuery(c, DenylistQuery);
   const page = { after, limit: pageAccounts };

@@ -24,7 +24,7 @@ const pingMs = 5_000;
  */
 const freshMs = 5_000;
 /** Interval at which a request looks for the result of another request's check. */
-const pollMs = 50;
+const healthPollMs = 50;
 /** Seconds after which a monitor may ask again. */
 const retrySeconds = 5;
 
@@ -68,7 +68,7 @@ export async function stateOf(env: Bindings): Promise<State> {
     if (last.state !== undefined && Date.now() - last.at < freshMs) return last.state;
     // A request may end before its check does: then the next one checks.
     if (Date.now() - last.runningSince > 2 * pingMs) break;
-    await sleep(pollMs);
+    await sleep(healthPollMs);
   }
   last.runningSince = Date.now();
   try {

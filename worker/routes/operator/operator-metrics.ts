@@ -63,8 +63,8 @@ export async function readMetrics(c: Ctx): Promise<Response> {
     ...accountMetrics(accounts),
     ...pinMetrics(pins),
     gauge('sealpin_alarm_late_seconds', 'How long the alarm of the latest object is overdue', [
-      { labels: labelsOf({ object: 'account' }), value: most(accounts.read.map(({ lateMs }) => lateMs)) / 1000 },
-      { labels: labelsOf({ object: 'pin' }), value: most(pins.read.map(({ lateMs }) => lateMs)) / 1000 },
+      { labels: labelsOf({ object: 'account' }), value: greatestOf(accounts.read.map(({ lateMs }) => lateMs)) / 1000 },
+      { labels: labelsOf({ object: 'pin' }), value: greatestOf(pins.read.map(({ lateMs }) => lateMs)) / 1000 },
     ]),
     gauge('sealpin_objects_failing', 'Objects that did not respond; the other gauges lack what they hold', [
       { labels: labelsOf({ object: 'account' }), value: accounts.failing },
@@ -130,7 +130,7 @@ function accountMetrics({ read, isWhole }: { read: readonly AccountGauges[]; isW
       { value: sum('undelivered') },
     ]),
     gauge('sealpin_outbox_oldest_seconds', 'How long the oldest of these messages waits', [
-      { value: most(read.map(({ undeliveredMs }) => undeliveredMs)) / 1000 },
+      { value: greatestOf(read.map(({ undeliveredMs }) => undeliveredMs)) / 1000 },
     ]),
   ];
 }
@@ -158,6 +158,6 @@ function gauge(name: string, help: string, samples: Metric['samples']): Metric {
   return { name, help, type: 'gauge', samples };
 }
 
-function most(values: readonly number[]): number {
+function greatestOf(values: readonly number[]): number {
   return Math.max(0, ...values);
 }

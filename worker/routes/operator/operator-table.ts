@@ -40,18 +40,18 @@ import { listStrays, removeStrays } from './strays.ts';
 import { route, type Route } from '../../openapi/route.ts';
 import { json, usageDescription } from '../route-parts.ts';
 
-const below = '/v1/operator';
-const accounts = `${below}/accounts`;
+const operatorPath = '/v1/operator';
+const accounts = `${operatorPath}/accounts`;
 const account = `${accounts}/:id`;
-const denied = `${below}/denylist/:cid`;
-const migrations = `${below}/migrations`;
-const strays = `${below}/strays`;
+const denied = `${operatorPath}/denylist/:cid`;
+const migrations = `${operatorPath}/migrations`;
+const strays = `${operatorPath}/strays`;
 const who = 'operator';
 const ofAccount = { who, params: { id: AccountId } } as const;
 const ofCid = { who, params: { cid: CidParameter }, codes: ['invalid_cid'] } as const;
 
 export const operatorRoutes: readonly Route[] = [
-  descriptionRoute(`${below}/openapi.json`, 'getOperatorDescription', {
+  descriptionRoute(`${operatorPath}/openapi.json`, 'getOperatorDescription', {
     title: 'Sealpin, for the operator of a service',
     routes: () => operatorRoutes,
   }),
@@ -144,14 +144,14 @@ export const operatorRoutes: readonly Route[] = [
     responses: { 200: { [json]: DenylistReceipt } },
     handler: allowCid,
   }),
-  route('get', `${below}/pins`, 'listPins', {
+  route('get', `${operatorPath}/pins`, 'listPins', {
     summary: 'A page of the pins of all accounts, with the files that need them',
     who,
     query: PinsQuery,
     responses: { 200: { [json]: PinPage } },
     handler: listPins,
   }),
-  route('post', `${below}/repair`, 'repairPins', {
+  route('post', `${operatorPath}/repair`, 'repairPins', {
     summary: 'Asks the pinning services for every pin, and copies again what is lost',
     who,
     responses: { 202: { [json]: Repair } },
@@ -192,7 +192,7 @@ export const operatorRoutes: readonly Route[] = [
     responses: { 200: { [json]: Migration } },
     handler: cancelMigration,
   }),
-  route('get', `${below}/metrics`, 'getMetrics', {
+  route('get', `${operatorPath}/metrics`, 'getMetrics', {
     summary: 'The service in numbers, in the text format of Prometheus',
     who: 'monitor',
     responses: { 200: { [expositionType]: null } },

@@ -14,7 +14,7 @@ import { route, type Route } from '../../openapi/route.ts';
 import { conditions, json } from '../route-parts.ts';
 import { changeShare, createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
 
-const path = '/v1/shares/:shareId';
+const sharePath = '/v1/shares/:shareId';
 const params = { shareId: ShareId };
 const bySharer = { who: 'key', scopes: ['share'], invited: true } as const;
 
@@ -36,7 +36,7 @@ export const shareRoutes: readonly Route[] = [
     responses: { 200: { [json]: ShareList } },
     handler: listShares,
   }),
-  route('get', path, 'getShare', {
+  route('get', sharePath, 'getShare', {
     params,
     summary: 'Whether a share is there, needs a password, and until when; uses nothing up',
     who: 'address',
@@ -46,7 +46,7 @@ export const shareRoutes: readonly Route[] = [
     codes: ['not_found', 'precondition_failed'],
     handler: readShare,
   }),
-  route('patch', path, 'changeShare', {
+  route('patch', sharePath, 'changeShare', {
     params,
     summary: 'Changes how often and how long an active share opens; with `send`, of those that the key made',
     description:
@@ -59,7 +59,7 @@ export const shareRoutes: readonly Route[] = [
     codes: ['not_found', 'gone', 'conflict', 'precondition_failed'],
     handler: changeShare,
   }),
-  route('delete', path, 'deleteShare', {
+  route('delete', sharePath, 'deleteShare', {
     params,
     summary: 'Revokes a share; what an invitation stored for it alone is deleted',
     ...bySharer,
@@ -67,7 +67,7 @@ export const shareRoutes: readonly Route[] = [
     codes: ['not_found'],
     handler: deleteShare,
   }),
-  route('post', `${path}/open`, 'openShare', {
+  route('post', `${sharePath}/open`, 'openShare', {
     params,
     summary: 'The record of a share; counts as one of its opens',
     who: 'address',

@@ -5,8 +5,8 @@ import { route, type Route } from '../../openapi/route.ts';
 import { bytesType, json } from '../route-parts.ts';
 import { readSigned, storeSigned } from './signed.ts';
 
-export const path = '/v1/accounts/:id/signed/:token';
-const params = { id: AccountId };
+export const signedUrlPath = '/v1/accounts/:id/signed/:token';
+const accountParams = { id: AccountId };
 const codes: readonly Code[] = ['unauthorized', 'account_disabled', 'insufficient_scope', 'forbidden', 'gone'];
 
 /** Properties that a signed row shares with one that needs an API key. */
@@ -19,9 +19,9 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
   );
   const unread: readonly Code[] = ['not_acceptable', 'decrypt_failed'];
   return [
-    route('get', path, 'getSigned', {
+    route('get', signedUrlPath, 'getSigned', {
       summary: 'The file of a signed URL: its bytes in plain mode, its container in encrypted mode',
-      params,
+      params: accountParams,
       who: 'address',
       ...read,
       responses: {
@@ -32,9 +32,9 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
       codes: [...codes, ...(read.codes ?? []).filter((code) => !unread.includes(code))],
       handler: readSigned,
     }),
-    route('post', path, 'storeSigned', {
+    route('post', signedUrlPath, 'storeSigned', {
       summary: 'Stores a file by a signed URL; the same URL can be sent again until it succeeds',
-      params,
+      params: accountParams,
       who: 'address',
       headers: Object.fromEntries(sent),
       body: { [json]: JsonUpload, [bytesType]: null },

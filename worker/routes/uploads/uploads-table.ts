@@ -15,7 +15,7 @@ import {
 } from './uploads.ts';
 
 const version = { 'Tus-Resumable': tusVersion };
-const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
+const digestHeader = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
 const byWriter = { who: 'key', scopes: ['write'], invited: true } as const;
 /** Headers of every response about an upload. */
@@ -65,7 +65,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
           `filename or name, filetype or type${mode === 'plain' ? ', cid, provisional' : ''}, ` +
           'expiresAt, each with its value in base64',
         'Idempotency-Key': 'the same key: the same upload',
-        ...digest,
+        ...digestHeader,
       },
       optionalBody: { [chunkType]: null },
       responses: { 201: null },
@@ -87,7 +87,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
   ];
 }
 
-const path = '/v1/uploads/:uploadId';
+const uploadPath = '/v1/uploads/:uploadId';
 
 const rows: readonly Route[] = [
   ...creation('encrypted'),
@@ -99,7 +99,7 @@ const rows: readonly Route[] = [
     handler: listUploads,
   }),
   options('/v1/uploads', 'describeUploads'),
-  route('head', path, 'headUpload', {
+  route('head', uploadPath, 'headUpload', {
     params,
     summary: 'Returns the offset of an upload; a request that continues it is ended',
     ...byWriter,
@@ -110,14 +110,14 @@ const rows: readonly Route[] = [
     codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
     handler: headUpload,
   }),
-  route('patch', path, 'continueUpload', {
+  route('patch', uploadPath, 'continueUpload', {
     params,
     summary: 'Continues an upload; 204 with the last bytes names the file',
     ...byWriter,
     requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
     headers: {
       'Upload-Length': 'bytes of the file, told later',
-      ...digest,
+      ...digestHeader,
     },
     body: { [chunkType]: null },
     responses: { 204: null },
@@ -125,7 +125,7 @@ const rows: readonly Route[] = [
     codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
     handler: patchUpload,
   }),
-  route('get', path, 'getUpload', {
+  route('get', uploadPath, 'getUpload', {
     params,
     summary: 'An upload: its state, and its file once every byte has arrived',
     who: 'key',
@@ -133,7 +133,7 @@ const rows: readonly Route[] = [
     codes: ['not_found'],
     handler: readUpload,
   }),
-  route('delete', path, 'deleteUpload', {
+  route('delete', uploadPath, 'deleteUpload', {
     params,
     summary: 'Ends an upload of the key, or with the scope `keys` any of the account; a file that it stored stays',
     who: 'key',
@@ -143,7 +143,7 @@ const rows: readonly Route[] = [
     codes: ['precondition_failed', 'not_found'],
     handler: deleteUpload,
   }),
-  options(path, 'describeUpload'),
+  options(uploadPath, 'describeUpload'),
 ];
 
 export const uploadRoutes: readonly Route[] = rows.map((row) => ({ ...row, commonHeaders: ['Tus-Resumable'] }));

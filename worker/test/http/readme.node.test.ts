@@ -16,7 +16,7 @@ import { concat } from '../../../shared/streams/concat.ts';
 import type { Route } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { bytesOf, client } from '../../../testkit/api-client.ts';
-import { pathOf } from '../../../testkit/programs/programs.ts';
+import { programPath } from '../../../testkit/programs/programs.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';
 import { present } from '../../../testkit/present.ts';
@@ -31,7 +31,7 @@ function has(program: string): boolean {
 }
 
 // sign-url.py needs a package that Debian's own Python may lack.
-const python = pathOf('cryptography-python');
+const python = programPath('cryptography-python');
 const runnable = has('curl') && has('bash') && python !== undefined;
 if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1')
   throw new Error('curl, bash and .ci/cryptography are needed');

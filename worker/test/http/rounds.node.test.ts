@@ -9,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { inCi } from '../../../testkit/long-run.ts';
-import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { keepState } from '../kept-state.ts';
 import { client, signedPath } from '../../../testkit/api-client.ts';
@@ -55,7 +55,7 @@ inCi('an upload ends in one file, whatever happens to its attempts', async () =>
   let owner: Owner = await newOwner(service);
   await owner.object.lease(leaseMs);
   const next = numbers(rounds);
-  let fault: Fault | undefined;
+  let fault: ProxyFault | undefined;
   const line = await faultyProxy(
     () => service.url,
     () => fault,

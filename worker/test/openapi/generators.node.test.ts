@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pathOf, withProgram } from '../../../testkit/programs/programs.ts';
+import { programPath, withProgram } from '../../../testkit/programs/programs.ts';
 import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
@@ -45,7 +45,7 @@ async function run(
   args: readonly string[],
   o: { cwd?: string; env?: Record<string, string> } = {},
 ): Promise<string> {
-  const path = pathOf(program) ?? program;
+  const path = programPath(program) ?? program;
   // Generators call formatters that are installed beside them.
   const PATH = `${dirname(path)}${delimiter}${process.env['PATH']}`;
   const options = { cwd: o.cwd ?? directory, env: { ...process.env, ...o.env, PATH }, maxBuffer: 2 ** 26 };
@@ -87,7 +87,7 @@ withProgram('spectral', { probe: ['--version'], isOptional }, () => {
 withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
   inCi('openapi-typescript and openapi-fetch: stores, lists, reads and deletes, with types', async () => {
     const { cwd, env, use } = await client('mts');
-    await symlink(resolve(dirname(pathOf('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
+    await symlink(resolve(dirname(programPath('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
     await run('openapi-typescript', [description, '--output', 'api.d.ts'], { cwd });
     await run('openapi-typescript', [operators, '--output', 'operators.d.ts'], { cwd });
     const compilerOptions = {
@@ -122,13 +122,13 @@ withProgram('openapi-python-client', { probe: ['--version'], isOptional }, () =>
       );
       const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--config', 'config.yaml'];
       await run('openapi-python-client', ['generate', ...args, '--fail-on-warning'], { cwd });
-      await run(join(dirname(pathOf('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
+      await run(join(dirname(programPath('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
     },
   );
 });
 
 // It is written in Java, and what it makes is built with Go.
-const canBuild = pathOf('go') !== undefined && pathOf('java') !== undefined;
+const canBuild = programPath('go') !== undefined && programPath('java') !== undefined;
 withProgram('openapi-generator-cli', { probe: ['version'], isOptional }, () => {
   test.runIf(long && canBuild)(
     'openapi-generator for Go: stores, lists, reads and deletes (npm run test:long, Java, Go)',

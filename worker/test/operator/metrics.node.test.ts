@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { inDirectory, pathOf, run, withProgram } from '../../../testkit/programs/programs.ts';
+import { inDirectory, programPath, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { metricsToken, type Service } from '../../../testkit/service.ts';
 import { client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
@@ -167,7 +167,7 @@ it('has a dashboard that Grafana can import: JSON with panels that query Prometh
 
 withProgram('promtool', { probe: ['--version'], isOptional: true }, () => {
   it('is what promtool accepts', async () => {
-    const { stdout, stderr, status } = spawnSync(present(pathOf('promtool')), ['check', 'metrics'], {
+    const { stdout, stderr, status } = spawnSync(present(programPath('promtool')), ['check', 'metrics'], {
       input: await scrape(),
     });
     expect(status).toBe(0);

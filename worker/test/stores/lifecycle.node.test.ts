@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Health } from '../../../shared/api.ts';
-import type { Fault } from '../../../testkit/faulty-proxy.ts';
+import type { ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { ruleCheck } from '../../backends/s3/s3-rules.ts';
@@ -76,7 +76,7 @@ describeStores('a bucket of S3', ['s3'], () => {
     await (await client(store.service.url, adminToken)('/v1/health')).json<Health>();
 
   it('without rules is in order; with one that removes files, health is degraded and says what to do', async () => {
-    const refused: Fault = { kind: 'answer', status: 503 };
+    const refused: ProxyFault = { kind: 'answer', status: 503 };
     const { hostile } = store;
     present(hostile).obey({ key: /^\?lifecycle/, fault: refused });
     // What could not be asked is asked again.

@@ -1,7 +1,7 @@
 /** Buckets that take no new files: what health says of them, which `doctor` explains. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { client } from '../../../testkit/api-client.ts';
-import type { Fault } from '../../../testkit/faulty-proxy.ts';
+import type { ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { inCi } from '../../../testkit/long-run.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
@@ -26,8 +26,8 @@ describe.skipIf(!hasVersitygw())('a bucket', () => {
     try {
       let refused = 0;
       // An unknown answer does not say that the store is away, which would hold attempts back.
-      const refuse: Fault = { kind: 'answer', status: 418, body: 'not for tea' };
-      const fault = (): Fault => {
+      const refuse: ProxyFault = { kind: 'answer', status: 418, body: 'not for tea' };
+      const fault = (): ProxyFault => {
         refused += 1;
         return refuse;
       };

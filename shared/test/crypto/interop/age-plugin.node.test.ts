@@ -16,7 +16,7 @@ import {
 } from '../../../crypto/index.ts';
 import { encodeKey } from '../../../crypto/keys/bech32.ts';
 import { equal } from '../../../../testkit/assertions.ts';
-import { inDirectory, installed, pathOf, withProgram } from '../../../../testkit/programs/programs.ts';
+import { inDirectory, installed, programPath, withProgram } from '../../../../testkit/programs/programs.ts';
 import { missingTerminal, runAtTerminal } from '../../../../testkit/programs/terminal.ts';
 import { pattern } from '../streams.ts';
 import { seal } from '../suites/containers.ts';
@@ -30,7 +30,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
 
     /** Runs a program that finds the plugin in its PATH. */
     function ran(program: string, args: readonly string[], input: string | Uint8Array = '') {
-      const { status, stdout, stderr } = spawnSync(pathOf(program) ?? program, args, {
+      const { status, stdout, stderr } = spawnSync(programPath(program) ?? program, args, {
         input,
         env: { ...process.env, PATH },
       });
@@ -60,7 +60,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           const theirs = ran('age-current', ['--encrypt', '-r', pair.recipient], plaintext).stdout;
           for (const [program, file] of [
             ['age-current', ours],
-            [pathOf('rage') === undefined ? 'age-current' : 'rage', theirs],
+            [programPath('rage') === undefined ? 'age-current' : 'rage', theirs],
           ] as const) {
             const opened = ran(program, ['--decrypt', '-i', path('identity.txt')], file);
             expect(opened.stderr).toBe('');

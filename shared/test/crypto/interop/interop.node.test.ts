@@ -19,7 +19,7 @@ import {
 } from '../../../crypto/index.ts';
 import { makeHeader } from '../../../crypto/file-key.ts';
 import { formatOf } from '../../../crypto/formats/index.ts';
-import { providers, long } from '../../../../testkit/crypto-providers.ts';
+import { providers, longInNode } from '../../../../testkit/crypto-providers.ts';
 import { equal, fails } from '../../../../testkit/assertions.ts';
 import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
@@ -35,11 +35,11 @@ const muchWork =
   'dmI5eW5CRXd2eWlMWG1ZUjZ2NEJWTk0KLS0tIGVnWTU5NTd3VmVYTldLL1Rxd1FxQ1RiZjVKL0xZL0VaSzRBWVpzU0VNeWsKuCzmrglS' +
   'T6Yb9HWboFuOvn/UZL7QmaKmd6FSYPgP5ruzwpvYTnLE+hLX';
 
-const sizes = long ? [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000] : [0, 65_537];
+const sizes = longInNode ? [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000] : [0, 65_537];
 
 for (const provider of providers) {
   // Both providers open the golden files and the testkit of age in the short form, too.
-  describe.runIf(long || provider.name === 'node')(`${provider.name} provider`, () => {
+  describe.runIf(longInNode || provider.name === 'node')(`${provider.name} provider`, () => {
     withProgram('age', { probe: ['--version'] }, () => {
       test('age opens what we encrypt to age1…, and we open what age encrypts, armored too', () =>
         inDirectory(async (path) => {
@@ -89,7 +89,7 @@ for (const provider of providers) {
 
       // At age's own cost, which noble takes seconds for: once is enough.
       if (provider.name === 'node') {
-        test.runIf(long)('we open what age encrypts with a password', { timeout: 120_000 }, () =>
+        test.runIf(longInNode)('we open what age encrypts with a password', { timeout: 120_000 }, () =>
           inDirectory(async (path) => {
             await writeFile(path('plain'), pattern(70_000));
             atTerminal(`age -p -o ${path('theirs')} ${path('plain')}`, 2);
@@ -167,7 +167,7 @@ for (const provider of providers) {
       );
     });
 
-    if (long && provider.name === 'node')
+    if (longInNode && provider.name === 'node')
       test('an age file of 2 GiB of scrypt opens', { timeout: 120_000 }, async () => {
         equal(
           await unseal(provider, pieces(fromBase64(muchWork)), [passwordIdentity('correct horse')]),

@@ -23,15 +23,20 @@ const notEmpty = 'there is an account with this ID already: a backup is restored
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
-type Context = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' | 'rotation'>;
-type Progress = { next: string | null; disabled: number };
+type BackupContext = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' | 'rotation'>;
+type RestoreProgress = { next: string | null; disabled: number };
 
 /**
  * Reads a page of the account.
  * @param cursor `next` of the page before it; undefined for the first one
  * @param limit items of all lists on a page
  */
-export function backupPage(context: Context, accountId: string, cursor: string | undefined, limit: number): RowPage {
+export function backupPage(
+  context: BackupContext,
+  accountId: string,
+  cursor: string | undefined,
+  limit: number,
+): RowPage {
   const account = cursor === undefined ? accountOf(context) : null;
   const page: RowPage = {
     accountId,
@@ -45,7 +50,7 @@ export function backupPage(context: Context, accountId: string, cursor: string |
     receipts: [],
     events: [],
   };
-  const first = placeOf(cursor ?? null);
+  const first = parsePageStart(cursor ?? null);
   let left = limit;
   for (const [index, each] of [...sections.entries()].slice(first.index)) {
     const { count, next } = each.read(context.sql, page, index === first.index ? first.position : '', left);
@@ -55,7 +60,7 @@ export function backupPage(context: Context, accountId: string, cursor: string |
   return page;
 }
 
-function accountOf({ row, settings, events, rotation }: Context): BackupAccount | null {
+function accountOf({ row, settings, events, rotation }: BackupContext): BackupAccount | null {
   const account = row.open && row.read();
   if (account === undefined) return null;
   const { replaced, ...shownAccount } = shown(accountColumns, BackupAccount, account);
@@ -72,7 +77,7 @@ function accountOf({ row, settings, events, rotation }: Context): BackupAccount 
 }
 
 /** The name of the pair on a page: rows under different pairs do not go together. */
-function pairOf({ row }: Pick<Context, 'row'>): Pick<RowPage, 'pair'> {
+function pairOf({ row }: Pick<BackupContext, 'row'>): Pick<RowPage, 'pair'> {
   return row.open === undefined || row.replaced === null ? {} : { pair: row.open.spki.toBase64() };
 }
 
@@ -83,7 +88,7 @@ function pairOf({ row }: Pick<Context, 'row'>): Pick<RowPage, 'pair'> {
  * for a page that is not the next one, or of another pair; `invalid_request` for a first page
  * without the account
  */
-export function restorePage(context: Context, page: RowPage): Failure | undefined {
+export function restorePage(context: BackupContext, page: RowPage): Failure | undefined {
   const { sql, row, settings, events, rotation } = context;
   const progress = progressOf(sql);
   if (progress === undefined) {
@@ -118,7 +123,7 @@ export function restorePage(context: Context, page: RowPage): Failure | undefine
  * Ends a restoration whose last page is written, in a transaction of the caller's: from now on the
  * keys work. Another request with that page may have ended it.
  */
-export function endRestore({ sql, settings }: Pick<Context, 'sql' | 'settings'>): void {
+export function endRestore({ sql, settings }: Pick<BackupContext, 'sql' | 'settings'>): void {
   const progress = progressOf(sql);
   if (progress === undefined) return;
   settings.set({ ...settings.get(), disabled: progress.disabled === 1 });
@@ -130,12 +135,12 @@ export function isRestoring(sql: SqlStorage): boolean {
   return progressOf(sql) !== undefined;
 }
 
-function progressOf(sql: SqlStorage): Progress | undefined {
-  return hasTable(sql, 'restore') ? first<Progress>(sql, 'SELECT next, disabled FROM restore') : undefined;
+function progressOf(sql: SqlStorage): RestoreProgress | undefined {
+  return hasTable(sql, 'restore') ? first<RestoreProgress>(sql, 'SELECT next, disabled FROM restore') : undefined;
 }
 
 /** Parses the start of a page: its section, and the position that it comes after. */
-function placeOf(cursor: string | null): { index: number; position: string } {
+function parsePageStart(cursor: string | null): { index: number; position: string } {
   if (cursor === null) return { index: 0, position: '' };
   return { index: sections.findIndex(({ letter }) => cursor.startsWith(letter)), position: cursor.slice(1) };
 }
@@ -146,7 +151,7 @@ function placeOf(cursor: string | null): { index: number; position: string } {
  */
 function orderOf(after: string | null, expected: string | null): number {
   if (expected === null) return -1;
-  const [a, b] = [placeOf(after), placeOf(expected)];
+  const [a, b] = [parsePageStart(after), parsePageStart(expected)];
   if (a.index !== b.index) return a.index - b.index;
   if (a.position.length !== b.position.length) return a.position.length - b.position.length;
   if (a.position === b.position) return 0;

@@ -3,7 +3,7 @@ import type { DeletionReason } from '../../../../shared/api.ts';
 import { orLog } from '../../../log.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { removingAt } from '../delivery.ts';
-import { pageOfFiles, type Page, type PageOptions } from '../files/file-list.ts';
+import { pageOfFiles, type FilePage, type PageOptions } from '../files/file-list.ts';
 import type { FileRecord, FileUpdate } from '../files/file-rows.ts';
 import type { ReceiptRecord } from '../files/receipt-rows.ts';
 import type { KeyMaterial } from '../keys/key-rows.ts';
@@ -42,7 +42,7 @@ export class FileCalls extends AccountCalls {
   }
 
   /** A page of files, and what opens them. */
-  list(hash: string, page: PageOptions): Promise<Result<KeyMaterial & Page>> {
+  list(hash: string, page: PageOptions): Promise<Result<KeyMaterial & FilePage>> {
     const { sql, now } = this.context;
     return this.context.as(hash, 'read', (caller) => ({
       ok: true,

@@ -45,7 +45,7 @@ export class SignedCalls extends AccountCalls {
     if (!verified.ok) return verified;
     const { files, claims: uses, alarm } = this.context;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
-    const once = claims.jti === undefined ? undefined : { apiKey, name: nameOf(claims.jti), expiresAt };
+    const once = claims.jti === undefined ? undefined : { apiKey, name: signedUrlName(claims.jti), expiresAt };
     if (once !== undefined && use) await alarm.by(expiresAt);
     return this.context.transaction((): Result<SignedRead> => {
       const found = files.readable(claims.file.toLowerCase());
@@ -64,7 +64,7 @@ export class SignedCalls extends AccountCalls {
     const verified = this.#verify(token, 'POST');
     if (!verified.ok) return verified;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
-    const once = { apiKey, name: nameOf(claims.jti), expiresAt };
+    const once = { apiKey, name: signedUrlName(claims.jti), expiresAt };
     const claim = { ...once, route: 'signed', fingerprint: '.' };
     return { ok: true, hash, mode: claims.mode, maxBytes: claims.bytes, claim };
   }
@@ -106,6 +106,6 @@ function isFor<M extends SignedClaims['method']>(
 }
 
 /** The name of a URL in rows. A client may have put into it what is not for others. */
-function nameOf(jti: string): string {
+function signedUrlName(jti: string): string {
   return webProvider.sha256(new TextEncoder().encode(jti)).toHex();
 }

@@ -9,7 +9,7 @@ import { exceedsAllowance } from '../keys/key-limits.ts';
 import type { KeyRecord } from '../keys/key-rows.ts';
 import { storedBytes } from '../keys/reserved.ts';
 import type { Claim } from '../uploads/claims.ts';
-import type { Ending, NewUpload, Progress, UploadRecord } from '../uploads/upload-rows.ts';
+import type { Ending, NewUpload, UploadProgress, UploadRecord } from '../uploads/upload-rows.ts';
 import { AccountCalls } from './account-calls.ts';
 import { takenOver } from './pending-calls.ts';
 import { RunningRequests } from './running-requests.ts';
@@ -50,7 +50,7 @@ export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array }
  * A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived;
  * `spki`: the public key that its header is sealed to.
  */
-export type Commit = Progress & {
+export type Commit = UploadProgress & {
   partId: string | undefined;
   ending: Ending | undefined;
   spki?: Uint8Array | undefined;

@@ -37,7 +37,7 @@ export type FileFilter = {
 export type PageOptions = { after: number | undefined; limit: number; ascending: boolean; filter: FileFilter };
 
 /** `next` is the cursor of the next page, where there may be one. */
-export type Page = { files: FileRecord[]; next: number | undefined };
+export type FilePage = { files: FileRecord[]; next: number | undefined };
 
 type Condition = [text: string, ...values: SqlStorageValue[]];
 
@@ -45,7 +45,11 @@ type Condition = [text: string, ...values: SqlStorageValue[]];
  * A page of ready files. It has fewer files than `limit`, even none, where the request has looked
  * at as many rows as it may: `next` then goes on behind them.
  */
-export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, ascending, filter }: PageOptions): Page {
+export function pageOfFiles(
+  sql: SqlStorage,
+  nowMs: number,
+  { after, limit, ascending, filter }: PageOptions,
+): FilePage {
   const [compare, order, last, start] = ascending
     ? ['>', 'ASC', 'max', 0]
     : ['<', 'DESC', 'min', Number.MAX_SAFE_INTEGER];
@@ -60,11 +64,11 @@ export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, asce
       behind,
     ]),
   ];
-  const window = `WHERE ${textOf(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
+  const window = `WHERE ${conditionsText(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
   const matching: Condition[] = [[isReady, nowMs], ...conditionsOf(filter)];
   const found = all(
     sql,
-    `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${textOf(matching)} ORDER BY seq ${order} LIMIT ?`,
+    `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${conditionsText(matching)} ORDER BY seq ${order} LIMIT ?`,
     ...valuesOf(within),
     ...valuesOf(matching),
     limit + 1,
@@ -106,7 +110,7 @@ function given<T>(value: T | undefined, condition: (value: T) => Condition): Con
   return value === undefined ? [] : [condition(value)];
 }
 
-function textOf(conditions: readonly Condition[]): string {
+function conditionsText(conditions: readonly Condition[]): string {
   return conditions.map(([text]) => text).join(' AND ');
 }
 

@@ -18,7 +18,7 @@ import { ProvisionalFiles } from './provisional-files.ts';
 /** Columns of a file and of what it has besides. */
 export const wholeFileColumns = { ...fileColumns, ...detailColumns, ...changeColumns, ...sealedColumns };
 
-type Row = RecordOf<typeof wholeFileColumns>;
+type FileRow = RecordOf<typeof wholeFileColumns>;
 
 /** Details of a file that come with its upload. */
 export type FileDetails = RecordOf<typeof detailColumns>;
@@ -29,7 +29,7 @@ export type FileDetails = RecordOf<typeof detailColumns>;
  * `createdBy` the ID of the API key that stored it. `version` counts its changes, the last of which
  * was at `changedAt`.
  */
-export type FileRecord = Omit<Row, 'number' | 'state' | 'due'>;
+export type FileRecord = Omit<FileRow, 'number' | 'state' | 'due'>;
 
 /** A file that is being uploaded. All of this is known before its last bytes go out. */
 export type NewFile = Omit<
@@ -376,7 +376,7 @@ export class FileRows extends StorageRows<Others> {
     this.context.row.count(sign, sign * bytes);
   }
 
-  #read(where: string, ...values: SqlStorageValue[]): Row[] {
+  #read(where: string, ...values: SqlStorageValue[]): FileRow[] {
     const found = all(this.sql, `SELECT * FROM ${rows} WHERE ${where}`, ...values);
     return found.map((row) => recordOf(wholeFileColumns, row));
   }

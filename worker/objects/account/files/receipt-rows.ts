@@ -15,13 +15,16 @@ import { wasBackedUp } from '../account-row.ts';
 import { receiptColumns } from '../tables.ts';
 import type { FileRecord } from './file-rows.ts';
 
-type Row = RecordOf<typeof receiptColumns>;
+type ReceiptRow = RecordOf<typeof receiptColumns>;
 
 /**
  * The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. `backedUp`: a
  * backup of the account was ever fetched.
  */
-export type ReceiptRecord = Omit<Row, 'shares' | 'due' | 'awaited'> & { shares: EndedShare[]; backedUp: boolean };
+export type ReceiptRecord = Omit<ReceiptRow, 'shares' | 'due' | 'awaited'> & {
+  shares: EndedShare[];
+  backedUp: boolean;
+};
 
 /** Place of a plain file's key, by the kind of its content. */
 const keyPlaces = {
@@ -106,12 +109,12 @@ export class ReceiptRows extends StorageRows {
     return least(this.sql, 'due', 'receipt');
   }
 
-  #read(where: string, ...values: SqlStorageValue[]): Row[] {
+  #read(where: string, ...values: SqlStorageValue[]): ReceiptRow[] {
     const rows = all(this.sql, `SELECT * FROM receipt WHERE ${where}`, ...values);
     return rows.map((row) => recordOf(receiptColumns, row));
   }
 
-  #update(fileId: string, changes: Partial<Row>): void {
+  #update(fileId: string, changes: Partial<ReceiptRow>): void {
     update(this.sql, 'receipt', rowOf(receiptColumns, changes), 'file_id = ?', fileId);
   }
 

@@ -16,7 +16,7 @@ type UsedByKey = Used & { day: string; key: string };
 /** `next` is the cursor of the next page, if there is one. */
 export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
 
-type Row = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
+type UsageRow = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
 
 /** Number of rows that one alarm removes, so that it stays short. */
 const maxCounted = 10_000;
@@ -42,7 +42,7 @@ export class KeyUsage extends StorageRows<{ now(): number }> {
   /** Days of keys before the cursor `before`, the newest first. */
   page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): UsagePage {
     const query = 'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?';
-    const rows = all<Row>(this.sql, query, before, this.#oldest(), limit + 1);
+    const rows = all<UsageRow>(this.sql, query, before, this.#oldest(), limit + 1);
     const page = rows.slice(0, limit);
     return { usage: page.map((row) => usedOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
   }
@@ -71,6 +71,6 @@ export class KeyUsage extends StorageRows<{ now(): number }> {
   }
 }
 
-function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: Row): UsedByKey {
+function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: UsageRow): UsedByKey {
   return { day: new Date(day * dayMs).toISOString().slice(0, 10), key, requests, bytesIn, bytesOut };
 }

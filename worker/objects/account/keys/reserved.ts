@@ -14,7 +14,7 @@ type Mode = StoredFile['mode'];
  */
 export type Reserved = { apiKey: string; bytes: number };
 
-type Row = { id: string; api_key: string; mode: Mode; length: number | null; offset: number };
+type UnfinishedUploadRow = { id: string; api_key: string; mode: Mode; length: number | null; offset: number };
 
 /** Bytes on IPFS of a file with so many. */
 export function storedBytes(mode: Mode, bytes: number): number {
@@ -26,7 +26,10 @@ export function storedBytes(mode: Mode, bytes: number): number {
  * @param except the ID of one that does not count
  */
 export function reservedBy(sql: SqlStorage, except?: string): Reserved[] {
-  return all<Row>(sql, `SELECT id, api_key, mode, length, offset FROM upload WHERE state IN ('open', 'finishing')`)
+  return all<UnfinishedUploadRow>(
+    sql,
+    `SELECT id, api_key, mode, length, offset FROM upload WHERE state IN ('open', 'finishing')`,
+  )
     .filter(({ id }) => id !== except)
     .map((row) => ({ apiKey: row.api_key, bytes: storedBytes(row.mode, row.length ?? row.offset) }));
 }

@@ -11,7 +11,7 @@ import { hiddenShareColumns, shareColumns as ownColumns } from '../tables.ts';
 export const shareColumns = { ...ownColumns, files: json<string[]>('files') };
 const rowColumns = { ...shareColumns, ...hiddenShareColumns };
 
-type Row = RecordOf<typeof rowColumns>;
+type ShareRow = RecordOf<typeof rowColumns>;
 
 /**
  * A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose
@@ -26,7 +26,7 @@ export type NewShare = Omit<ShareRecord, 'createdBy' | 'changedAt'>;
 export type Ended = { id: string; message: number };
 
 /** `next` is the cursor of the next page, if there is one. */
-export type SharePage = { shares: Row[]; next: number | undefined };
+export type SharePage = { shares: ShareRow[]; next: number | undefined };
 
 /** Whose doing it is, and the request from which it follows. */
 type Cause = { by: string | null; requestId?: string | undefined };
@@ -36,12 +36,12 @@ const selected = `SELECT *, (SELECT json_group_array(file_id) FROM
   (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files FROM share`;
 
 /** Reads active shares. @param rest of the query */
-export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorageValue[]): Row[] {
+export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorageValue[]): ShareRow[] {
   const rows = all(sql, `${selected} WHERE state = 'active' AND ${rest}`, ...values);
   return rows.map((row) => recordOf(rowColumns, row));
 }
 
-export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { number?: number }): void {
+export function insertShare(sql: SqlStorage, share: Omit<ShareRow, 'number'> & { number?: number }): void {
   insert(sql, 'share', rowOf({ ...ownColumns, ...hiddenShareColumns }, share));
   share.files.forEach((fileId, place) => insert(sql, 'share_file', { share_id: share.id, file_id: fileId, place }));
 }
@@ -58,7 +58,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
    * @returns `conflict` where it is there; `overloaded` where it is being made or ended
    */
   add(share: ShareRecord, dueMs: number): Failure | undefined {
-    const row = first<Pick<Row, 'state'>>(this.sql, 'SELECT state FROM share WHERE id = ?', share.id);
+    const row = first<Pick<ShareRow, 'state'>>(this.sql, 'SELECT state FROM share WHERE id = ?', share.id);
     if (row?.state === 'active') return err('conflict', 'there is a share with this ID');
     if (row !== undefined || !this.context.outbox.postponeEnd(share.id, dueMs)) return err('overloaded', undefined, 2);
     insertShare(this.sql, { ...share, state: 'making', due: dueMs });
@@ -89,7 +89,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
   }
 
   /** An active share. */
-  find(id: string): Row | undefined {
+  find(id: string): ShareRow | undefined {
     return activeShares(this.sql, 'id = ?', id)[0];
   }
 
@@ -178,9 +178,9 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
     });
   }
 
-  #delete(where: string, value: SqlStorageValue): Pick<Row, 'id' | 'state' | 'due'>[] {
+  #delete(where: string, value: SqlStorageValue): Pick<ShareRow, 'id' | 'state' | 'due'>[] {
     const query = `SELECT id, state, due FROM share WHERE ${where} ORDER BY seq`;
-    const rows = all<Pick<Row, 'id' | 'state' | 'due'>>(this.sql, query, value);
+    const rows = all<Pick<ShareRow, 'id' | 'state' | 'due'>>(this.sql, query, value);
     for (const { id } of rows) {
       this.sql.exec('DELETE FROM share WHERE id = ?', id);
       this.sql.exec('DELETE FROM share_file WHERE share_id = ?', id);

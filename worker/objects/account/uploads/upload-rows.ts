@@ -7,7 +7,7 @@ import { all, exists, first, insert, least, update } from '../../sql.ts';
 import { ofInvitation } from '../keys/invitation.ts';
 import { uploadColumns } from '../tables.ts';
 
-type Row = RecordOf<typeof uploadColumns>;
+type UploadRow = RecordOf<typeof uploadColumns>;
 
 /**
  * An upload; times in ms. `uploadId` is the ID of the pending file, `createdBy` that of the API key
@@ -16,14 +16,14 @@ type Row = RecordOf<typeof uploadColumns>;
  * once all of its bytes have arrived. `finishing`: every byte has arrived, and the file is not
  * pinned as a whole yet. `requestId`: of the request with the last bytes.
  */
-export type UploadRecord = Omit<Row, 'number' | 'lease' | 'due'>;
+export type UploadRecord = Omit<UploadRow, 'number' | 'lease' | 'due'>;
 
 /**
  * An upload that begins. `sealedKey`: in encrypted mode, the file key; `preamble`: of the payload;
  * `tail`: first bytes of the next leaf.
  */
 export type NewUpload = Pick<
-  Row,
+  UploadRow,
   'uploadId' | 'mode' | 'length' | 'service' | 'announced' | 'sealedKey' | 'preamble' | 'sealedMetadata' | 'tail'
 >;
 
@@ -31,10 +31,10 @@ export type NewUpload = Pick<
  * State that changes with each commit: `offset` counts the bytes of the file that were accepted;
  * `sealedRest` has those of encrypted mode that fill no chunk yet.
  */
-export type Progress = Pick<Row, 'offset' | 'sealedRest' | 'tail' | 'beginning'>;
+export type UploadProgress = Pick<UploadRow, 'offset' | 'sealedRest' | 'tail' | 'beginning'>;
 
 /** Properties of the file that are known once all of its bytes have arrived. */
-export type Ending = Pick<Row, 'filename' | 'contentType' | 'header'>;
+export type Ending = Pick<UploadRow, 'filename' | 'contentType' | 'header'>;
 
 /** Columns that only the running upload needs. */
 const secrets = ['sealed_key', 'sealed_metadata', 'sealed_rest'];
@@ -81,7 +81,7 @@ export class UploadRows extends StorageRows {
    * Changes a row, such as its lease, with which a request holds it: what an earlier one still
    * commits is refused.
    */
-  update(id: string, changes: Partial<Row>): void {
+  update(id: string, changes: Partial<UploadRow>): void {
     update(this.sql, 'upload', rowOf(uploadColumns, changes), 'id = ?', id);
   }
 
@@ -91,7 +91,7 @@ export class UploadRows extends StorageRows {
   }
 
   /** Records how far an upload has come. */
-  advance(id: string, progress: Progress, expiresAt: number): void {
+  advance(id: string, progress: UploadProgress, expiresAt: number): void {
     this.update(id, { ...progress, expiresAt, due: expiresAt });
   }
 

@@ -24,14 +24,14 @@ const removeMs = 60_000;
 /** Rows that one alarm looks at. */
 const batch = 50;
 
-type Context = StoreContext & { rows: ObjectRows; pins: StoredPins; wake(): Promise<void> };
+type ObjectCallsContext = StoreContext & { rows: ObjectRows; pins: StoredPins; wake(): Promise<void> };
 
 /** The calls, and what the alarm does for the rows. */
 export class ObjectCalls extends RpcTarget {
-  readonly #o: Context;
+  readonly #o: ObjectCallsContext;
   readonly #sweeps: ObjectSweeps;
 
-  constructor(context: Context) {
+  constructor(context: ObjectCallsContext) {
     super();
     this.#o = context;
     this.#sweeps = new ObjectSweeps(context);

@@ -83,7 +83,7 @@ export type StoreContext = {
 };
 
 /** A store that objects are in, and where it was when the first one was stored. */
-type Place = { service: string; place: string };
+type StorePlace = { service: string; place: string };
 
 /** Columns that tables of before lack. */
 const laterColumns = {
@@ -119,7 +119,7 @@ export class ObjectRows extends StorageRows {
   }
 
   /** Returns the sweep of a store, and where that was; undefined where nothing was stored there. */
-  sweepOf(service: string): (Sweep & Place) | undefined {
+  sweepOf(service: string): (Sweep & StorePlace) | undefined {
     if (!this.#exists) return undefined;
     return first(this.sql, 'SELECT * FROM object_sweep WHERE service = ?', service);
   }

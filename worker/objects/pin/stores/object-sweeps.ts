@@ -26,14 +26,14 @@ export const sweepMs = { every: 86_400_000, longest: 7 * 86_400_000, part: 60_00
  */
 const sweepPages = 20;
 const pagesOfIndexes = 5;
-const most = { objects: 100, share: 0.05 };
+const removalLimits = { objects: 100, share: 0.05 };
 /** Time limit of the requests of one sweep, in ms. */
 const listMs = 60_000;
 
-type Context = StoreContext & { rows: ObjectRows };
+type ObjectSweepsContext = StoreContext & { rows: ObjectRows };
 
 /** The sweeps of an object. */
-export class ObjectSweeps extends WithContext<Context> {
+export class ObjectSweeps extends WithContext<ObjectSweepsContext> {
   /**
    * Compares what a store has below the digits of this object with the rows. What has none, and is
    * old, is removed, unless it is so much, or was there before the rows, that the operator must say
@@ -51,7 +51,7 @@ export class ObjectSweeps extends WithContext<Context> {
         throw new SealpinError('misconfigured', 'the prefix is another one, or belongs to another service');
       const { strays, unknown, listed, last, isLast } = await this.#straysIn(store, sweep, signal);
       const count = [...strays.values()].reduce((sum, each) => sum + each, 0);
-      const isFew = inherited === 0 && (count <= most.objects || count <= listed * most.share);
+      const isFew = inherited === 0 && (count <= removalLimits.objects || count <= listed * removalLimits.share);
       const isSafe = allowed === 1 || isFew;
       if (count > 0) log({ event: 'object.strays', service, count, listed, removed: isSafe });
       if (isSafe) await this.#removeStrays(service, [...strays.keys()]);

@@ -53,9 +53,9 @@ const nodesMs = 60_000;
  */
 const numbersOfLeaf = 100;
 
-type Context = StoreContext & { rows: PinRows; queue: CidQueue };
+type StoredPinsContext = StoreContext & { rows: PinRows; queue: CidQueue };
 
-export class StoredPins extends WithContext<Context> {
+export class StoredPins extends WithContext<StoredPinsContext> {
   /**
    * Writes the index of a file. Where another one of the same bytes is there and complete, that one
    * stays.

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { faultyProxy, type Fault } from '../../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type ProxyFault } from '../../../../testkit/faulty-proxy.ts';
 import { hasTusd, noTusd, spawnTusd } from '../../../../testkit/programs/tusd.ts';
 import { tusUpload } from '../../../backends/pinata/tus-upload.ts';
 import { fake } from '../runtimes.ts';
@@ -47,7 +47,7 @@ function againstTusd(): void {
     return await Promise.all(files.map(async (name) => sha256(await readFile(join(dir, name)))));
   };
 
-  test.each<[string, (method: string, count: number) => Fault | undefined]>([
+  test.each<[string, (method: string, count: number) => ProxyFault | undefined]>([
     ['holds', () => undefined],
     [
       'breaks in the middle of a request',

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { withBrowser } from '../../../../testkit/browsers/browsers.ts';
 import { startPage, type RunningPage } from '../../../../testkit/browsers/page.ts';
-import { pathOf } from '../../../../testkit/programs/programs.ts';
+import { programPath } from '../../../../testkit/programs/programs.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { startBreakingProxy } from './breaking-proxy.ts';
 import type { Action, Outcome, PageOptions } from './page/actions.ts';
@@ -36,7 +36,7 @@ withBrowser('Chromium', () => {
   const others: typeof ours = [
     ['our service, plain', () => ourUploads(service, 'plain')],
     ['@tus/server', startTusNode],
-    ...(pathOf('tusd') === undefined ? [] : ([['tusd', startTusd]] satisfies typeof ours)),
+    ...(programPath('tusd') === undefined ? [] : ([['tusd', startTusd]] satisfies typeof ours)),
   ];
 
   describe.each(long ? [...ours, ...others] : ours)('%s', (_, start) => {

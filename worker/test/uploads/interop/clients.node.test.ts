@@ -11,7 +11,7 @@ import { PassThrough } from 'node:stream';
 import { promisify } from 'node:util';
 import * as tus from 'tus-js-client';
 import { describe, expect, it } from 'vitest';
-import { pathOf, withProgram } from '../../../../testkit/programs/programs.ts';
+import { programPath, withProgram } from '../../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../../../../testkit/temporary-directory.ts';
 import { onEachServer } from './each-server.ts';
 import { send } from './request.ts';
@@ -143,7 +143,7 @@ onEachServer((server) => {
       const script = join(import.meta.dirname, 'tuspy.py');
       const tuspy = async (path: string, options: Record<string, unknown>): Promise<string> => {
         const all = { endpoint: server().endpoint, headers: server().headers, file: path, ...options };
-        return (await run(present(pathOf('tuspy-python')), [script, JSON.stringify(all)])).stdout.trim();
+        return (await run(present(programPath('tuspy-python')), [script, JSON.stringify(all)])).stdout.trim();
       };
 
       it.each<[string, Record<string, unknown>]>(
