@@ -47,7 +47,10 @@ export async function copyBlocks(
     });
     const end = Math.min(file.size, start + bytes);
     // An empty file has no bytes to read, and one block.
-    if (file.size === 0) await blocks.write(parseCid(cid), await readBlock(cid, sources, options));
+    if (file.size === 0) {
+      const block = await readBlock(cid, sources, options);
+      await taken(blocks.write(parseCid(cid), block));
+    }
     await drain(file.read(start, end));
     await taken(blocks.finish());
     return { end, size: file.size };
