@@ -75,8 +75,11 @@ function readCid(text: string): Cid | undefined {
   return /^b[a-z2-7]{58}$/.test(text) ? cidIn(base32, text) : undefined;
 }
 
+/** A base of multibase. */
+type Multibase = { decode(text: string): Uint8Array; encode(bytes: Uint8Array): string };
+
 /** The CID of a text in this base; undefined for another one, and for a second spelling. */
-export function cidIn(base: Pick<typeof base32, 'decode' | 'encode'>, text: string): Cid | undefined {
+export function cidIn(base: Multibase, text: string): Cid | undefined {
   try {
     const cid = cidFromBytes(base.decode(text));
     // One text for each base: no padding, no other case, no spare bits that are set.
