@@ -312,7 +312,8 @@ const owning: State[] = [
     name: 'links-key',
     async go(j) {
       await listed(j);
-      await j.click('#kept-links .change');
+      await j.click('#kept-links .take');
+      await j.click('#taking-yes');
       await j.page.locator('#key[open]').waitFor();
     },
   },
