@@ -32,7 +32,7 @@ export type CliFixture = {
   dir: string;
   /** The flag that names the data directory. */ data: string;
   publicKey: string;
-  /** Where the service is. */
+  /** Address of the service. */
   url: string;
   apiKey: string;
 };

@@ -92,7 +92,7 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
   );
 }
 
-/** What one run of a task gives: a number, or several by name. */
+/** Result of one run of a task: a number, or several by name. */
 type Run = number | Readonly<Record<string, number>>;
 type Tasks = Readonly<Record<string, () => Promise<Run>>>;
 type Samples<R extends Run> = R extends number ? Sample : { [Name in keyof R]: Sample };

@@ -73,7 +73,7 @@ function field(pid: number, name: string, file = 'status'): number | undefined {
 }
 
 /**
- * What a read of /proc gives; undefined where the process was reaped before it (ENOENT) or during
+ * Result of a read of /proc; undefined where the process was reaped before it (ENOENT) or during
  * it (ESRCH), or the name belongs to none.
  */
 function ifAlive<T>(read: () => T): T | undefined {

@@ -108,7 +108,7 @@ const table = {
 } as const satisfies Record<string, CodeRow>;
 
 /**
- * What a client of the API can do: never a command or a flag of the command line, which has hints
+ * Advice for a client of the API: never a command or a flag of the command line, which has hints
  * of its own.
  */
 const hints: Readonly<Partial<Record<Code, string>>> = {

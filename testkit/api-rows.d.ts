@@ -1,6 +1,6 @@
 import type { GenericSchema } from 'valibot';
 
-/** What clients need of a row of the routes. */
+/** Members of a row of the routes that clients need. */
 export type ApiRow = {
   method: string;
   path: string;

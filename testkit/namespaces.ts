@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import type { TestContext } from 'vitest';
 import { bareEnv } from './run-cache.ts';
 
-/** What a script ends with where the kernel refuses what it needs. */
+/** Status with which a script ends where the kernel refuses what it needs. */
 export const refusedStatus = 77;
 
 /** `what` the script needs, to say so; `env` besides that of `bareEnv` and NODE. */

@@ -1,4 +1,4 @@
-/** What the buttons of the pages do, and what is said where it fails. */
+/** Work that buttons of the pages begin, and what is said where it fails. */
 import { describeSendingFailure } from './failure-words.ts';
 import { announce, byId, setText, words } from './states.ts';
 

@@ -67,7 +67,7 @@ export type Receiving = {
   findAgain(o: undefined): Found;
   open(o: Credentials): OpenedView;
   /**
-   * How often the share still opens after it was opened here, wrong passwords included; undefined:
+   * Times that the share still opens after it was opened here, wrong passwords included; undefined:
    * not opened.
    */
   opensLeft(o: undefined): number | undefined;
@@ -114,7 +114,7 @@ export type LinkView = {
 };
 
 /**
- * What an invitation or an inbox permits: until when, how much more, and how large a file may be;
+ * Limits of an invitation or an inbox: until when, how much more, and how large a file may be;
  * without a member there is no such end.
  */
 export type InvitationView = {

@@ -37,7 +37,10 @@ export const aliveMs = 10_000;
 /** Timeout for a service worker to start, in ms. */
 const startMs = 15_000;
 
-/** Where the user says in a dialog, or the browser by itself; or a folder that the user picked. */
+/**
+ * Destination that the user names in a dialog, or the browser by itself; or a folder that the user
+ * picked.
+ */
 export type Destination = 'asked' | { readonly into: FileSystemDirectoryHandle };
 
 /** Options for one way of writing to the disk. */

@@ -8,7 +8,7 @@ import { optionsOf } from '../fetch/fetch-blob.ts';
 import { checkKey } from './backup-key.ts';
 import { type About, carPath, type BackupEntry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 
-/** What ends a run: the next file would fail alike, or the service asks to wait. */
+/** Failures that end a run: the next file would fail alike, or the service asks to wait. */
 const endings = [
   'interrupted',
   'unauthorized',

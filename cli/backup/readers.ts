@@ -1,5 +1,5 @@
 /**
- * What lies in a backup for the time after Sealpin: `open.html`, `rescue.py` and a page for people.
+ * Files in a backup for the time after Sealpin: `open.html`, `rescue.py` and a page for people.
  */
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';

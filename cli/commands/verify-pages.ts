@@ -102,7 +102,7 @@ async function healthOf(url: URL, context: Context): Promise<Served> {
 }
 
 /**
- * What the responses show. A service that names another version has other pages, if each reader
+ * Verdict on the responses. A service that names another version has other pages, if each reader
  * gets the same; what it names proves nothing, so that is not called the same.
  */
 function verdict(

@@ -23,7 +23,7 @@ import { silentProgress } from '../terminal/progress.ts';
 import { fileInHistory } from './history.ts';
 import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
 
-/** What opens a container. */
+/** Secrets that open a container. */
 type Opening = {
   /** Kind of what was given: nothing else is tried. */
   readonly given: 'password' | 'keys' | undefined;

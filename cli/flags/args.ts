@@ -36,7 +36,7 @@ export const placingFlags = {
   force: forceArg,
 } as const satisfies Args;
 
-/** Which entries of a folder are encrypted. */
+/** Filters of the entries of a folder that are encrypted. */
 export const filterFlags = {
   include: valueFlag(
     'pattern',

@@ -54,7 +54,7 @@ export async function readShareTerms(
   return { recipients, password, expiresAt, opens, note, from, signer };
 }
 
-/** What signs, where the flag or the profile says so. @throws the codes of `ownSigner` */
+/** Returns what signs, where the flag or the profile says so. @throws the codes of `ownSigner` */
 export async function signerFor(
   isAsked: boolean,
   profile: string | undefined,

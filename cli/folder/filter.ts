@@ -1,4 +1,4 @@
-/** Which entries of a folder are archived: `--include` and `--exclude`. */
+/** Entries of a folder that are archived: `--include` and `--exclude`. */
 import { SealpinError } from '../../shared/errors.ts';
 import type { Input } from '../io/input.ts';
 

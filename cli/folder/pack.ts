@@ -15,7 +15,7 @@ import { blockBytes, padded, tarHeader } from './tar-header.ts';
 
 /** Whole blocks. */
 const packPieceBytes = 1024 * 1024;
-/** What is read at once, without a thread. */
+/** Bytes that are read at once, without a thread. */
 const unthreadedReadBytes = 64 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;

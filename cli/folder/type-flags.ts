@@ -22,7 +22,7 @@ const maxRecordsBytes = 8 * 1024 * 1024;
 /** Watches an archive pass, and notes the flag of each entry. Damage is left to the parser. */
 export class TypeFlags {
   readonly #seen: string[] = [];
-  /** What is collected: a header, or the records before one. */
+  /** Bytes that are collected: a header, or the records before one. */
   #block = Buffer.alloc(blockBytes);
   #filled = 0;
   #recordsBytes: number | undefined;

@@ -1,5 +1,6 @@
 /**
- * Who signs what is sent and received: one's own key, and those of contacts, in the data directory.
+ * Signers of what is sent and received: one's own key, and those of contacts, in the data
+ * directory.
  */
 import { parcelSigner, secretIn, type ParcelSigner } from '../../shared/crypto/index.ts';
 import type { Parcel, ParcelSignature } from '../../shared/link/index.ts';
@@ -12,7 +13,7 @@ import { readPrivateText } from './key-files.ts';
 export const { read: readSigners, change: changeSigners } = keysByName('signers');
 
 /**
- * What signs for the user: it follows from `private.key`.
+ * Signer of the user: it follows from `private.key`.
  * @throws file_not_found, key_invalid, decrypt_failed
  */
 export async function ownSigner(context: Context): Promise<ParcelSigner> {

@@ -50,7 +50,7 @@ type States = {
   rollback: { v: 1; copy: string };
 };
 
-/** What each of them must have. */
+/** Members that each of them must have. */
 const required: { readonly [name in keyof States]: readonly (keyof States[name])[] } = {
   secrets: ['adminToken', 'rpcToken'],
   run: ['service', 'workerd', 'url'],

@@ -196,7 +196,7 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
   };
 }
 
-/** What says that a body is written where the service keeps it (`cli/store/in-place.ts`). */
+/** Header that says that a body is written where the service keeps it (`cli/store/in-place.ts`). */
 export type InPlaceOptions = Pick<RequestOptions, 'headers' | 'onInformation'>;
 
 export type Api = ReturnType<typeof api>;

@@ -158,7 +158,7 @@ export function cidParameter(description: string, pattern = '^baf(kr|yb)ei[a-h][
   return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
 }
 
-/** Where the next page of a list begins. @param description of the parameter */
+/** Start of the next page of a list. @param description of the parameter */
 export function cursorParameter(pattern: RegExp, description: string) {
   const shape = v.pipe(
     v.string(),

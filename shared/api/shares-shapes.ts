@@ -13,8 +13,8 @@ export type EndedShare = v.InferOutput<typeof EndedShare>;
 const maxSharedFiles = 500;
 
 /**
- * What its maker says of a share. `label`: in lists; the receiver does not see it. `opens`: 5 when
- * undefined.
+ * Terms that its maker gives a share. `label`: in lists; the receiver does not see it. `opens`: 5
+ * when undefined.
  */
 export const ShareTerms = v.object({ label: v.optional(Label), opens: v.optional(Positive) });
 export type ShareTerms = v.InferOutput<typeof ShareTerms>;

@@ -28,7 +28,7 @@ export interface BlockSource {
   car?(cid: string, start: number, end: number | undefined, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 }
 
-/** How blocks are read from sources. */
+/** Options of reading blocks from sources. */
 export type BlockOptions = {
   /**
    * After how many ms the next source is asked for a block as well; the first verified one counts.

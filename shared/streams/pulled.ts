@@ -15,8 +15,8 @@ type Source = {
    */
   cancel(reason: unknown): unknown;
   /**
-   * How many chunks are asked for before they are wanted; 0 when undefined. Each may be a MiB more
-   * for each upload of a Worker.
+   * Number of chunks that are asked for before they are wanted; 0 when undefined. Each may be a MiB
+   * more for each upload of a Worker.
    */
   ahead?: number;
 };

@@ -1,4 +1,4 @@
-/** What travels on the lines between clients, the process in front, and the Worker. */
+/** Messages that travel on the lines between clients, the process in front, and the Worker. */
 import type { Owner } from '../host/scheduler.ts';
 
 /** A request of a client. `cutAt`: bytes of the body after which its line breaks. */

@@ -18,7 +18,7 @@ const slowMs = { from: 5_000, to: 9_000 };
 
 export type HandoverOptions = { scheduler: Scheduler; node: Pick<Direct, 'bytesOf' | 'carOf'>; intake: FileIntake };
 
-/** What a request asks for. */
+/** Method, address and headers of a request that is handed over. */
 export type Asked = Pick<IncomingMessage, 'method' | 'url' | 'headers'>;
 
 export class SimulatedHandover {

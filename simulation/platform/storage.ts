@@ -49,7 +49,7 @@ export class Storage {
   readonly #o: StorageOptions;
   readonly #database = new DatabaseSync(':memory:');
   readonly #statements = new Map<string, StatementSync>();
-  /** What is known of the schema since it changed last. */
+  /** Knowledge of the schema since it changed last. */
   readonly #schema = { settled: new Set<string>(), rows: new Map<string, CursorRow[]>(), tables: [] as string[] };
   #schemas = 0;
   #alarm: { set: number | null; committed: number | null } = { set: null, committed: null };

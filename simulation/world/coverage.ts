@@ -1,5 +1,5 @@
 /**
- * What histories have reached: actions that ran at the same time, and the moves of rows from one
+ * Coverage of histories: actions that ran at the same time, and the moves of rows from one
  * state to another.
  */
 import type { SimulatedObject } from '../platform/simulated-object.ts';

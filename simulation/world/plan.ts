@@ -26,7 +26,7 @@ export type Action =
       isConfused?: boolean;
       /** Its pieces are whole leaves. */
       isAligned?: boolean;
-      /** What happens while a piece is under way. */
+      /** Event while a piece is under way. */
       meanwhile?: 'breaks' | 'sent twice' | 'ended';
     }
   | { kind: 'storeSigned'; mode: Mode; content: number }

@@ -1,4 +1,4 @@
-/** What API keys may store, and invitations are promised: one part of the model. */
+/** Room that API keys have, and that invitations are promised: one part of the model. */
 
 /** A key that was asked for. Times in ms; `madeBy`: its maker was told so by then. */
 export type KeyTerms = {

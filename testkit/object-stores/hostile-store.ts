@@ -8,12 +8,12 @@ import { startFaultyProxy, type ProxyFault, type Passed, type WholeAnswer } from
 import { startLoopbackServer } from '../loopback-server.ts';
 import type { Bucket } from './s3-requests.ts';
 
-/** What happens to some requests. The first rule that fits a request decides. */
+/** Fate of some requests. The first rule that fits a request decides. */
 export type Rule = {
   readonly method?: string;
-  /** What the key matches; that of a listing is empty, followed by `?` and its query. */
+  /** Pattern of the key; that of a listing is empty, followed by `?` and its query. */
   readonly key?: RegExp;
-  /** Which of the requests that fit, from 1; by default all. */
+  /** Numbers of the requests that fit, from 1; by default all. */
   readonly nth?: number | readonly number[];
   readonly fault: ProxyFault | ((request: Passed) => ProxyFault | undefined);
 };

@@ -92,7 +92,7 @@ function capitalMessages(source: string): string[] {
 
 /** A declaration at the top level of a module, with its name. */
 const declaration =
-  /^(?:export )?(?:declare )?(?:default )?(?:abstract )?(?:async )?(?:function\*?|const|let|class|type|interface|enum) ([\w$]+)/gm;
+  /^(?:(?:export|declare|default|abstract|async) )*(?:function\*?|const|let|class|type|interface|enum) ([\w$]+)/gm;
 /** Names that may be declared in three or more sources, among them what each command exports. */
 const mostShared = 20;
 

@@ -1,5 +1,5 @@
 /**
- * What `open.html` was given: a container, a CAR, or the folder of a backup (docs/backups.md). All
+ * Input of `open.html`: a container, a CAR, or the folder of a backup (docs/backups.md). All
  * is read from the disk when it is saved, and nothing is fetched.
  */
 import { inspect } from '../../client/containers.ts';

@@ -13,7 +13,7 @@ export type Running = {
   stalled(cause: unknown): Promise<void>;
 };
 
-/** What an engine does for each call. */
+/** Functions of an engine, one for each call. */
 export type Handlers<C extends Calls> = {
   [Name in keyof C]: (argument: Parameters<C[Name]>[0], running: Running) => Promise<ReturnType<C[Name]>>;
 };

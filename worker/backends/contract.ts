@@ -163,7 +163,7 @@ export interface PinningService {
 }
 
 /**
- * What an upload asks of the backend that takes it: a pinning service, or what makes objects of
+ * Calls of an upload on the backend that takes it: a pinning service, or what makes objects of
  * blocks for a store.
  */
 export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin'> & {
@@ -242,7 +242,7 @@ export type AdapterContext = {
   /** The ID of this service, and the name of its pins: at most 80 bytes of ASCII. */
   serviceId: string;
   pinName: string;
-  /** What is bound to the Worker by a name. */
+  /** Bindings of the Worker, by name. */
   bindingOf(name: string): unknown;
   /** The value of a secret by its name; undefined where it is not set. */
   secretOf(name: string): string | undefined;

@@ -30,7 +30,7 @@ export type App = {
   };
 };
 export type Ctx = Context<App>;
-/** What a request must pass before its handler. It throws where the request does not. */
+/** Check of a request before its handler. It throws where the request does not. */
 export type Check = (c: Ctx) => void | Promise<void>;
 
 /**

@@ -8,8 +8,8 @@ import { all, type SqlValue } from './sql.ts';
 export type Column<T, J = T> = {
   readonly name: string;
   /**
-   * What SQL says of it. With `NOT NULL` a later one has a default, so that rows which are there
-   * stay valid.
+   * Definition of it in SQL. With `NOT NULL` a later one has a default, so that rows which are
+   * there stay valid.
    */
   readonly definition: string;
   read(stored: SqlStorageValue): T;

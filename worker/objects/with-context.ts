@@ -1,6 +1,6 @@
 /** Work of a Durable Object in a file of its own. */
 
-/** What does a part of it, with what it needs of the rest. */
+/** Part of it, with what it needs of the rest. */
 export class WithContext<Context> {
   protected readonly context: Context;
 

@@ -84,7 +84,7 @@ export function route(method: Route['method'], path: string, operationId: string
   return { method, path, operationId, ...row };
 }
 
-/** What each guard checks before the handler, and the codes that it adds. */
+/** Checks of each guard before the handler, and the codes that it adds. */
 const guards: Record<Route['who'], { checks: readonly Check[]; codes: readonly Code[] }> = {
   anybody: { checks: [], codes: [] },
   address: { checks: [limitAddress], codes: ['rate_limited', 'overloaded'] },

@@ -113,7 +113,7 @@ export const onlyOwnWorker: MiddlewareHandler<App> = async (c, next) => {
   });
 };
 
-/** What a browser may keep for good: its address names these bytes. */
+/** Files that a browser may keep for good: its address names these bytes. */
 const immutable = 'public, max-age=31536000, immutable, no-transform';
 
 /** Serves a text, compressed where the client takes that: no proxy may do it later. */

@@ -35,7 +35,7 @@ export async function handedFile(
 }
 
 /**
- * What has arrived of a body since the last time: a part, which the backend holds and has not
+ * Part of a body that arrived since the last time: a part, which the backend holds and has not
  * pinned, and all bytes behind the parts. `head`: the first bytes of the body.
  */
 export type HandedBytes = { part?: Omit<Part, 'firstLeaf'>; tail: Uint8Array; head: Uint8Array };

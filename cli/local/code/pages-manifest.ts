@@ -1,5 +1,5 @@
 /**
- * What a service of this version sends for its pages: a digest and headers by path, made by asking
+ * Manifest of the pages of this version: a digest and headers by path, made by asking
  * the Worker's own routes. The same source gives the same bytes.
  */
 import { createHash } from 'node:crypto';

@@ -85,7 +85,7 @@ export function sourceKey(root: string): string {
   return hash.digest('hex');
 }
 
-/** What is read of a path; undefined: it is of the other kind, or not there. */
+/** Content of a path; undefined: it is of the other kind, or not there. */
 function ifOfKind<T>(read: () => T): T | undefined {
   try {
     return read();

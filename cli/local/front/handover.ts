@@ -232,7 +232,7 @@ export function wantsBody({ method, url = '' }: IncomingMessage, { headers }: In
   return true;
 }
 
-/** What a response is to have: a CAR of some bytes of a file, or these bytes. */
+/** Content of a response: a CAR of some bytes of a file, or these bytes. */
 export type Place = Parameters<Direct['carOf']>[0] & { readonly form?: 'bytes' };
 
 /** The place of the bytes of a response; undefined: they are in it. */

@@ -56,8 +56,8 @@ export async function receive(
 }
 
 /**
- * What has arrived since the last time. `part`: whole leaves, which the node holds as one file and
- * does not pin; `digests`: SHA-256 of each. `tail`: bytes behind all parts, less than a leaf.
+ * Bytes that arrived since the last time. `part`: whole leaves, which the node holds as one file
+ * and does not pin; `digests`: SHA-256 of each. `tail`: bytes behind all parts, less than a leaf.
  * `head`: the first bytes of all, at most `sniffBytes`.
  */
 export type Received = {
@@ -274,7 +274,7 @@ export async function* bytesOfFile(
 export type FileRun = readonly [file: string, offset: number, bytes: number];
 
 /**
- * Where bytes of a file lie, in order; runs that follow each other are one.
+ * Places of bytes of a file, in order; runs that follow each other are one.
  * @throws RpcError for a block that is missing
  */
 export function placesOfFile(store: Store, part: FilePart): FileRun[] {

@@ -1,5 +1,5 @@
 /**
- * Who signs parcels (docs/links.md): an Ed25519 key that follows from a private key, and its public
+ * Signer of parcels (docs/links.md): an Ed25519 key that follows from a private key, and its public
  * half as text.
  */
 import { ed25519 } from '../providers/ed25519.ts';

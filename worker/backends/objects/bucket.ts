@@ -12,7 +12,7 @@ export type ListedObject = { key: string; bytes: number; storedAt: number };
  */
 export type Listing = { objects: ListedObject[]; isLast: boolean; now: number };
 
-/** What will take files away, and what the operator must do about it. */
+/** Rules that will take files away, and what the operator must do about it. */
 export type Warning = { warning: string; hint: string };
 
 /**

@@ -1,5 +1,5 @@
 /**
- * What requests to buckets of every kind have in common: time limits, and another attempt for what
+ * Common parts of requests to buckets of every kind: time limits, and another attempt for what
  * is held in memory.
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';

@@ -38,7 +38,7 @@ const maxXmlBytes = 4 * 1_048_576;
 /** Characters of a message that are shown. */
 const maxWords = 200;
 
-/** What an error code of S3 says of the configuration, and what the operator must look at. */
+/** Meaning of an error code of S3 for the configuration, and what the operator must look at. */
 const faults: Record<string, string> = {
   NoSuchBucket: 'there is no such bucket: the operator must make it, or check its name',
   AccessDenied:
@@ -57,7 +57,7 @@ const faults: Record<string, string> = {
   MethodNotAllowed: 'the operator must check the address, and whether the bucket is read-only',
 };
 const full = ['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull', 'EntityTooLarge', 'StorageFull'];
-/** What 404 says of an object, or of a property of the bucket: any other reason is a fault. */
+/** Meaning of 404 for an object, or a property of the bucket: any other reason is a fault. */
 const absent = ['NoSuchKey', 'NoSuchVersion', 'NoSuchLifecycleConfiguration', 'NotFound'];
 const slow = [408, 429, 500, 502, 503, 504];
 /** Codes of the same meaning, whatever the status: some stores say 200 first. */

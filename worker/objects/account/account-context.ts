@@ -26,7 +26,7 @@ import { UploadRows } from './uploads/upload-rows.ts';
 /** A caller whose key is valid. */
 export type Caller = { key: KeyRecord; account: AccountRecord };
 
-/** What a subclass of the object may replace. */
+/** Members that a subclass of the object may replace. */
 type Hooks = {
   /** The clock, in ms. */
   now(): number;

@@ -114,7 +114,7 @@ export const changeColumns = {
 };
 
 /**
- * What is known of a file to its owner alone. In a table of its own, whose rows move for nothing
+ * Details of a file known to its owner alone. In a table of its own, whose rows move for nothing
  * else.
  */
 export const sealedColumns = { details: optional(bytes('details')) };
@@ -148,7 +148,7 @@ export const uploadColumns = {
   requestId: optional(text('request_id')),
 };
 
-/** What the maker of a share says of it, and the service only keeps. */
+/** Notes of the maker of a share, which the service only keeps. */
 export const shareNoteColumns = { label: optional(text('label')) };
 
 export const shareColumns = {

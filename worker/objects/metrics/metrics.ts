@@ -14,7 +14,7 @@ const addToSum = 'ON CONFLICT (name, labels) DO UPDATE SET value = value + exclu
 export type Counter = { name: string; labels: string; value: number };
 
 /**
- * What was seen of a pinning service that takes no new files: why, since when, and when it was last
+ * Sightings of a pinning service that takes no new files: why, since when, and when it was last
  * seen; times in ms.
  */
 export type Refusal = { service: string; code: string; since: number; seenAt: number };

@@ -1,5 +1,5 @@
 /**
- * What uploads and copies see of a pinning service that takes no new files, told to the object
+ * Sightings by uploads and copies of a pinning service that takes no new files, told to the object
  * `Metrics`, which health asks.
  */
 import { orLog } from '../../log.ts';

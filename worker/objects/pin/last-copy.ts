@@ -1,4 +1,4 @@
-/** What the removal of a copy relies on, where somebody still needs the bytes. */
+/** Safety of the removal of a copy, where somebody still needs the bytes. */
 import { orLog } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { PinSources } from './pin-sources.ts';

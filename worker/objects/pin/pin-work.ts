@@ -380,7 +380,7 @@ export class PinWork extends WithContext<WorkContext> {
   }
 }
 
-/** What a backend holds of a CID, and at a store the `<id>` of its objects. */
+/** Returns what a backend holds of a CID, and at a store the `<id>` of its objects. */
 type Looked = Ownership & Pick<PinRow, 'object'>;
 
 type IdentifiedRow = PinRow & { request_id: string };

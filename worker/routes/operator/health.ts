@@ -94,7 +94,7 @@ async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
   return migrations.length === 0 ? {} : { migrations };
 }
 
-/** What was seen of services that take no new files; undefined where the objects do not respond. */
+/** Refusals of services that take no new files; undefined where the objects do not respond. */
 async function refusalsOf(env: Bindings): Promise<readonly Refusal[] | undefined> {
   const late = (): never => {
     throw new Error(`no response in ${pingMs} ms`);

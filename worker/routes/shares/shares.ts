@@ -200,7 +200,7 @@ function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: nu
   return time;
 }
 
-/** What of a share its object decides, and the account may not know yet. */
+/** Terms of a share that its object decides, and the account may not know yet. */
 type Terms = Pick<Status, 'state' | 'opens' | 'opensLeft' | 'expiresAt'>;
 
 function shareView(share: ShareRecord, { state, opens, opensLeft, expiresAt }: Terms): Share {

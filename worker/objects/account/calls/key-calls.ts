@@ -127,7 +127,7 @@ export class KeyCalls extends AccountCalls {
 }
 
 /**
- * What ends with keys that were revoked: shares, the messages that tell KV, and whether files of
+ * Ends of keys that were revoked: shares, the messages that tell KV, and whether files of
  * invitations ended, which the alarm removes.
  */
 type RevokedKeys = { ended: Ended[]; messages: number[]; endsFiles: boolean };

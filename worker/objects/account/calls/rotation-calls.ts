@@ -30,7 +30,7 @@ type RotationState = KeyMaterial & {
 
 /** Replaces the key pair, and keeps the one before, sealed, until nothing needs it. */
 export class RotationCalls extends AccountCalls {
-  /** How far the rotation is, for a caller who may drive it. @param limit most files of it */
+  /** Progress of the rotation, for a caller who may drive it. @param limit most files of it */
   look(hash: string, limit: number): Promise<Result<RotationState>> {
     const { row, rotation } = this.context;
     return this.#as(hash, (caller) => ({

@@ -32,8 +32,8 @@ const noFile = -1;
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
 
 /**
- * What counts for a new file, or for a new invitation: what unfinished uploads have announced, and
- * what invitations were promised.
+ * Amounts that count for a new file, or for a new invitation: what unfinished uploads have
+ * announced, and what invitations were promised.
  */
 export type Taken = { reserved: readonly Reserved[]; promised: readonly Promised[]; isForInvitation?: boolean };
 

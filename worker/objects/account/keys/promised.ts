@@ -1,11 +1,11 @@
 /**
- * What invitations are promised: the limits of their keys, which are set aside in the quota of the
+ * Promises to invitations: the limits of their keys, which are set aside in the quota of the
  * account and in the limits of the keys that they descend from, for as long as they last.
  */
 import { all } from '../../sql.ts';
 import type { Reserved } from './reserved.ts';
 
-/** What an invitation may still store; 0 where its key has no such limit. */
+/** Room that an invitation still has; 0 where its key has no such limit. */
 export type Promised = { apiKey: string; files: number; bytes: number };
 
 /** Returns what all invitations that have not ended may still store, besides what is reserved. */

@@ -28,7 +28,7 @@ export type Ended = { id: string; message: number };
 /** `next` is the cursor of the next page, if there is one. */
 export type SharePage = { shares: ShareRow[]; next: number | undefined };
 
-/** Whose doing it is, and the request from which it follows. */
+/** Actor, and the request from which it follows. */
 type Cause = { by: string | null; requestId?: string | undefined };
 
 /** Shares with their files, as a JSON array in the order in which they were named. */

@@ -1,6 +1,7 @@
 /**
- * What happens once. Uploads may be sent again: requests with an `Idempotency-Key` hold claims.
- * Signed URLs that may be used once, and were, are remembered until they expire.
+ * Claims, by which a thing happens once. Uploads may be sent again: requests with an
+ * `Idempotency-Key` hold claims. Signed URLs that may be used once, and were, are remembered until
+ * they expire.
  */
 import { err, type Failure, type Result } from '../../result.ts';
 import { soonest } from '../../alarm.ts';

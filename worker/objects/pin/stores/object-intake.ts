@@ -1,5 +1,5 @@
 /**
- * What takes the blocks of an upload for an object store: leaves become objects, and the index is
+ * Intake of the blocks of an upload for an object store: leaves become objects, and the index is
  * written by the `Pin` object of the CID.
  */
 import { leafBytes, type Cid } from '../../../../shared/ipfs/index.ts';

@@ -47,11 +47,11 @@ export type Sweep = {
   waiting: number;
   allowed: number;
   /**
-   * Whether there were objects before the first row (1), as those of a database that was lost: any
-   * without a row waits for the operator.
+   * Tells that there were objects before the first row (1), as those of a database that was lost:
+   * any without a row waits for the operator.
    */
   inherited: number;
-  /** How many objects the last one found, and how many in a row have found everything as before. */
+  /** Objects that the last one found, and how many in a row have found everything as before. */
   listed: number;
   unchanged: number;
 };
