@@ -1,4 +1,5 @@
 /** The one alarm of an object, set to the time at which its earliest task is due. */
+import { orLog } from '../log.ts';
 
 const firstRetryMs = 5_000;
 /** The longest wait between two attempts, without jitter. */
@@ -24,6 +25,23 @@ export function withJitter(ms: number): number {
 export function soonest(...times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((each) => each !== undefined);
   return known.length === 0 ? undefined : Math.min(...known);
+}
+
+/**
+ * Does what an alarm has to do. A row that stops one step does not keep the others from theirs.
+ * @param event of the line in the log for each that failed
+ * @returns whether none failed
+ */
+export async function everyStep(event: string, steps: readonly (() => unknown)[]): Promise<boolean> {
+  let isDone = true;
+  for (const step of steps) {
+    const done = await orLog({ event }, async () => {
+      await step();
+      return true;
+    });
+    isDone &&= done === true;
+  }
+  return isDone;
 }
 
 /** The alarm in an object's storage. */

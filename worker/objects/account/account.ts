@@ -5,8 +5,7 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { RemovedPin } from '../../../shared/api.ts';
-import { orLog } from '../../log.ts';
-import { backoffMs } from '../alarm.ts';
+import { backoffMs, everyStep } from '../alarm.ts';
 import { err, type Result } from '../result.ts';
 import type { Opening } from '../share/openings.ts';
 import { AccountContext } from './account-context.ts';
@@ -204,11 +203,11 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** Does what is due. A row that stops one step does not keep the others from theirs. */
+  /** Does what is due. */
   override async alarm(): Promise<void> {
     const { row, shares, events, usage, outbox, alarm } = this.context;
     if (row.id === undefined) return;
-    const steps: (() => unknown)[] = [
+    const isDone = await everyStep('account.alarm', [
       () => this.#files.sweep(),
       () => this.#pending.sweep(),
       () => this.#uploads.sweep(),
@@ -217,9 +216,7 @@ export class Account extends DurableObject<AccountEnv> {
       () => usage.prune(),
       () => outbox.flush(),
       () => this.#rest(),
-    ];
-    let isDone = true;
-    for (const step of steps) isDone = (await succeeded(step)) && isDone;
+    ]);
     if (!isDone) await alarm.reset(this.now() + backoffMs(1));
   }
 
@@ -232,13 +229,4 @@ export class Account extends DurableObject<AccountEnv> {
     await this.ctx.storage.deleteAll();
     this.context.row.reload();
   }
-}
-
-/** Takes a step of the alarm; one that fails is in the log. */
-async function succeeded(step: () => unknown): Promise<boolean> {
-  const done = await orLog({ event: 'account.alarm' }, async () => {
-    await step();
-    return true;
-  });
-  return done === true;
 }

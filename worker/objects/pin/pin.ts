@@ -10,8 +10,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { RemovedPin, SurveyState } from '../../../shared/api.ts';
 import type { Env } from '../../env.ts';
-import { errorText, log } from '../../log.ts';
-import { Alarm, backoffMs } from '../alarm.ts';
+import { Alarm, backoffMs, everyStep } from '../alarm.ts';
 import type { MetricsBinding } from '../metrics/metrics-binding.ts';
 import { tellRefusal } from '../metrics/seen-refusals.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
@@ -310,22 +309,25 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Copies, checks and removes what is due, as much as one event can. */
   override async alarm(): Promise<void> {
-    try {
-      const until = Date.now() + turn.ms;
-      for (let requests = 0; requests < turn.requests && Date.now() < until;) {
-        const row = this.#rows.exists ? dueRow(this.#rows, this.#breakers, this.now()) : undefined;
-        const root = row === undefined && this.#rows.exists ? this.#index.firstDue() : undefined;
-        if (row !== undefined) await this.#step(row);
-        else if (root !== undefined) requests += await this.#indexBlocks(root);
-        else break;
-        requests += turn.ofStep;
-      }
-      await this.#objects.work();
-      if (this.#rows.exists) await this.#removals.flush();
-      await this.#alarm.reset(this.#nextTime());
-    } catch (error) {
-      log({ event: 'pin.alarm', error: errorText(error) });
-      await this.#alarm.reset(this.now() + backoffMs(1));
+    const isDone = await everyStep('pin.alarm', [
+      () => this.#workOnRows(),
+      () => this.#objects.work(),
+      () => (this.#rows.exists ? this.#removals.flush() : undefined),
+      () => this.#alarm.reset(this.#nextTime()),
+    ]);
+    if (!isDone) await this.#alarm.reset(this.now() + backoffMs(1));
+  }
+
+  /** Does what is due for pins and their blocks, for as long as one alarm may. */
+  async #workOnRows(): Promise<void> {
+    const until = Date.now() + turn.ms;
+    for (let requests = 0; requests < turn.requests && Date.now() < until;) {
+      const row = this.#rows.exists ? dueRow(this.#rows, this.#breakers, this.now()) : undefined;
+      const root = row === undefined && this.#rows.exists ? this.#index.firstDue() : undefined;
+      if (row !== undefined) await this.#step(row);
+      else if (root !== undefined) requests += await this.#indexBlocks(root);
+      else break;
+      requests += turn.ofStep;
     }
   }
 

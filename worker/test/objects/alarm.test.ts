@@ -1,6 +1,6 @@
 /** The alarm of an object, whose calls may overlap. */
 import { expect, it } from 'vitest';
-import { Alarm, backoffMs } from '../../objects/alarm.ts';
+import { Alarm, backoffMs, everyStep } from '../../objects/alarm.ts';
 import { retryMs } from '../../objects/account/calls/upload-finisher.ts';
 
 /** Storage that says late when its alarm rings. */
@@ -66,4 +66,15 @@ it('waits longer after each failure, at most an hour, and a quarter of one where
   const waits = (ms: (attempts: number) => number) => [1, 2, 8, 9, 10, 11, 5000].map((attempts) => ms(attempts) / 1000);
   expect(waits(backoffMs)).toEqual([5, 10, 640, 1280, 2560, 3600, 3600]);
   expect(waits(retryMs)).toEqual([5, 10, 640, 900, 900, 900, 900]);
+});
+
+it('a step that fails, at once or later, keeps no other one from being done, and is told', async () => {
+  const done: string[] = [];
+  const fail = (): never => {
+    throw new Error('a bad row');
+  };
+  const step = (name: string) => () => void done.push(name);
+  expect(await everyStep('test.alarm', [fail, step('a'), async () => fail(), step('b')])).toBe(false);
+  expect(done).toEqual(['a', 'b']);
+  expect(await everyStep('test.alarm', [step('c')])).toBe(true);
 });
