@@ -209,7 +209,8 @@ function requestFailure(
   return new SealpinError('service_unreachable', what, { cause, ...o });
 }
 
-function jsonOrUndefined(text: string): unknown {
+/** The value of a text; undefined where it is not JSON. */
+export function jsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -24,7 +24,7 @@ const commands: Record<CommandName, (options: DeployOptions, context: DoctorCont
   doctor,
   backup: (o, context) => {
     const { url = '', folder = '' } = o;
-    return backup(operatorApi(url, tokenOf(o, context)), url, folder, context);
+    return backup(operatorApi(url, tokenOf(o, context), context), url, folder, context);
   },
   restore: (o, context) => {
     const { url = '', folder = '' } = o;

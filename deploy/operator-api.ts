@@ -1,8 +1,11 @@
 /** Requests to a service with the operator's token. */
 import type * as v from 'valibot';
 import { refuseUnencrypted } from '../cli/remote/client.ts';
-import { parseResponse, Problem, restoreHeader } from '../shared/api.ts';
-import { isCode, SealpinError } from '../shared/errors.ts';
+import { untilAnswered } from '../client/attempts.ts';
+import { jsonOrUndefined } from '../client/service-http.ts';
+import { bareRefusal, parseProblem, problemError } from '../client/service-problem.ts';
+import { parseResponse, restoreHeader } from '../shared/api.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 
 /** Timeout of a response: a page of a backup asks the pinning service for each of its files. */
 const operatorResponseMs = 120_000;
@@ -10,23 +13,34 @@ const operatorResponseMs = 120_000;
 /** Client of the operator's routes. */
 export type OperatorApi = ReturnType<typeof operatorApi>;
 
-/** Options of a request: a token besides the operator's, and what ends the request. */
-type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal };
+/** Options of a client: a token besides the operator's, what ends its requests, and what says that it waits. */
+type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal; print?: (line: string) => void };
 
 /**
- * Makes a client.
+ * Makes a client. What the service refuses for a while is sent again.
  * @param url the service's origin
  * @throws usage where the token would be sent unencrypted; on each call: the code of the service's
  * problem, service_unreachable, service_answer, and the reason of the signal
  */
-export function operatorApi(url: string, token: string, { restoreToken, signal }: OperatorApiOptions = {}) {
+export function operatorApi(url: string, token: string, { restoreToken, signal, print }: OperatorApiOptions = {}) {
   refuseUnencrypted(new URL(url), 'the operator’s token');
   const headers = {
     Authorization: `Bearer ${token}`,
     'Content-Type': 'application/json',
     ...(restoreToken !== undefined && { [restoreHeader]: restoreToken }),
   };
-  async function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
+  const isTemporary = (error: unknown): error is SealpinError =>
+    isSealpinError(error) && error.retryAfterSeconds !== undefined;
+  const onRetry = ({ message, retryAfterSeconds }: SealpinError): void =>
+    print?.(`  ${message}: trying again in ${retryAfterSeconds} s …`);
+  function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
+    return untilAnswered(() => sendOnce(path, init, shape), { signal, isTemporary, onRetry });
+  }
+  async function sendOnce<S extends v.GenericSchema>(
+    path: string,
+    init: RequestInit,
+    shape: S,
+  ): Promise<v.InferOutput<S>> {
     const ending = AbortSignal.any([
       AbortSignal.timeout(operatorResponseMs),
       ...(signal === undefined ? [] : [signal]),
@@ -36,10 +50,13 @@ export function operatorApi(url: string, token: string, { restoreToken, signal }
       signal?.throwIfAborted();
       throw new SealpinError('service_unreachable', `${url} does not respond`, { hint: 'check --url', cause });
     });
-    const body: unknown = await response.json().catch(() => undefined);
-    if (response.ok) return parseResponse(shape, body);
-    const { code, detail, title, hint } = parseResponse(Problem, body);
-    throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, { hint });
+    const text = await response.text();
+    if (response.ok) return parseResponse(shape, jsonOrUndefined(text) ?? null);
+    const problem = parseProblem(text);
+    const retryAfter = response.headers.get('Retry-After');
+    throw problem === undefined
+      ? bareRefusal(new URL(url).host, response.status, { retryAfter })
+      : problemError(problem, { retryAfter });
   }
   return {
     get: <S extends v.GenericSchema>(path: string, shape: S) => send(path, {}, shape),

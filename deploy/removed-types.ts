@@ -1,4 +1,5 @@
 /** Search for what is stored at pinning services of types that this version no longer has. */
+import { queryOf } from '../cli/remote/client.ts';
 import { PinPage } from '../shared/api.ts';
 import { removedTypes } from '../worker/backends/backend-types.ts';
 import type { Subject } from './checks.ts';
@@ -30,8 +31,8 @@ export async function checkRemovedTypes({
   let cursor: string | undefined;
   try {
     for (let page = 0; page === 0 || (cursor !== undefined && page < searchLimits.pages); page += 1) {
-      const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
-      const found = await operatorApi(url, token).get(`/v1/operator/pins?${query.toString()}`, PinPage);
+      const query = queryOf({ limit: 100, cursor });
+      const found = await operatorApi(url, token).get(`/v1/operator/pins${query}`, PinPage);
       for (const { service, cid } of found.pins) cids.get(service)?.push(cid);
       ({ cursor } = found);
     }

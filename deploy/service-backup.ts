@@ -7,7 +7,9 @@ import { appendFile, mkdir, readFile, rename, rm, truncate, writeFile } from 'no
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { queryOf } from '../cli/remote/client.ts';
+import { pages } from '../cli/remote/pages.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { DoctorContext } from './check-deployment.ts';
 import type { OperatorApi } from './operator-api.ts';
 
@@ -39,10 +41,13 @@ export async function backup(
   if (existsSync(join(dir, manifestName)))
     throw new SealpinError('usage', `${dir} holds a complete backup`, { hint: 'name another folder for a new one' });
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  const accounts = await accountIds(api);
-  for (const account of accounts) {
-    const pages = await backUpAccount(api, account, dir);
-    print(`✓ ${account}: ${pages} ${pages === 1 ? 'page' : 'pages'}`);
+  const accounts: string[] = [];
+  for (const account of await accountIds(api)) {
+    const count = await backUpAccount(api, account, dir);
+    if (count !== undefined) accounts.push(account);
+    print(
+      count === undefined ? `– ${account} was deleted` : `✓ ${account}: ${count} ${count === 1 ? 'page' : 'pages'}`,
+    );
   }
   const manifest: Manifest = { format: 'sealpin-backup/v1', service, createdAt: new Date().toISOString(), accounts };
   await writeFile(join(dir, manifestName), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
@@ -52,25 +57,28 @@ export async function backup(
 
 async function accountIds(api: OperatorApi): Promise<string[]> {
   const ids: string[] = [];
-  let cursor: string | undefined;
-  do {
-    const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
-    const page = await api.get(`/v1/operator/accounts?${query.toString()}`, AccountList);
-    ids.push(...page.accounts.map(({ id }) => id));
-    ({ cursor } = page);
-  } while (cursor !== undefined);
+  const found = pages('accounts', (page) => api.get(`/v1/operator/accounts${queryOf(page)}`, AccountList));
+  for await (const { items } of found) ids.push(...items.map(({ id }) => id));
   return ids;
 }
 
-/** @returns how many pages there are */
-async function backUpAccount(api: OperatorApi, account: string, dir: string): Promise<number> {
+/** @returns how many pages there are; undefined where the account is no longer there */
+async function backUpAccount(api: OperatorApi, account: string, dir: string): Promise<number | undefined> {
   const path = join(dir, fileName(account));
   const partial = `${path}.part`;
   if (existsSync(path)) return (await readFile(path, 'utf8')).split('\n').length - 1;
   let { pages, next, pair } = await progressOf(partial);
   while (next !== null) {
-    const query = new URLSearchParams({ limit: '100', ...(next !== undefined && { cursor: next }) });
-    const page: BackupPage = await api.get(`/v1/operator/accounts/${account}/backup?${query.toString()}`, BackupPage);
+    const query = queryOf({ limit: 100, cursor: next });
+    const asked = api.get(`/v1/operator/accounts/${account}/backup${query}`, BackupPage);
+    const page: BackupPage | undefined = await asked.catch((error: unknown) => {
+      if (isSealpinError(error, 'not_found')) return undefined;
+      throw error;
+    });
+    if (page === undefined) {
+      await rm(partial, { force: true });
+      return undefined;
+    }
     if (next !== undefined && page.pair !== pair) {
       // The key pair was replaced: what was sealed before does not go with what comes now.
       await rm(partial);

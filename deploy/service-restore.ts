@@ -6,20 +6,14 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import * as v from 'valibot';
+import { untilAnswered } from '../client/attempts.ts';
 import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { fileName, Manifest, manifestName } from './service-backup.ts';
 import type { DoctorContext } from './check-deployment.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
-
-/**
- * Timeout for a secret to reach the service, and pause between two requests that ask for it, in ms.
- */
-const arrivalMs = 60_000;
-const pauseMs = 1000;
 
 /** A service, and the wrangler that sets its secrets. */
 type RestoreTarget = { url: string; token: string; wrangler: Wrangler };
@@ -37,7 +31,7 @@ export async function restoreService(
 ): Promise<number> {
   const { signal, print } = context;
   await manifestIn(dir);
-  await operatorApi(url, token, { signal }).get('/v1/operator/accounts?limit=1', AccountList);
+  await operatorApi(url, token, { signal, print }).get('/v1/operator/accounts?limit=1', AccountList);
   const restoreToken = randomBytes(32).toString('hex');
   let exit: number;
   let isDeleted = false;
@@ -46,7 +40,7 @@ export async function restoreService(
     const { ok, stderr } = await wrangler(['secret', 'put', restoreSecret], restoreToken);
     signal.throwIfAborted();
     if (!ok) throw new SealpinError('service_unreachable', `wrangler secret put failed: ${reasonOf(stderr)}`);
-    exit = await restore(operatorApi(url, token, { restoreToken, signal }), dir, context);
+    exit = await restore(operatorApi(url, token, { restoreToken, signal, print }), dir, context);
   } finally {
     const { ok, stderr } = await wrangler(['secret', 'delete', restoreSecret]);
     isDeleted = ok;
@@ -122,14 +116,8 @@ async function restoreAccount(
 }
 
 /** Sends a page, again while the service does not know the token yet that was set for it. */
-async function putPage(api: OperatorApi, account: string, page: string, signal: AbortSignal): Promise<RestoredPage> {
-  for (let left = arrivalMs / pauseMs; ; left -= 1) {
-    try {
-      return await api.put(`/v1/operator/accounts/${account}/backup`, page, RestoredPage);
-    } catch (error) {
-      if (left === 0 || !isSealpinError(error, 'not_found', 'unauthorized')) throw error;
-      await delay(pauseMs);
-      signal.throwIfAborted();
-    }
-  }
+function putPage(api: OperatorApi, account: string, page: string, signal: AbortSignal): Promise<RestoredPage> {
+  const isTemporary = (error: unknown) => isSealpinError(error, 'not_found', 'unauthorized');
+  const put = () => api.put(`/v1/operator/accounts/${account}/backup`, page, RestoredPage);
+  return untilAnswered(put, { signal, isTemporary });
 }
