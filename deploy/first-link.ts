@@ -28,7 +28,8 @@ export async function firstLink(url: string, apiKey: string): Promise<Finding> {
     }
     return fine(`a file was sent, received by its link ${new URL(link).origin}/s#…, and deleted`);
   } catch (error) {
-    if (isSealpinError(error, 'forbidden')) return fine(`no link was sent: ${error.message}`);
+    // The account's owner may have revoked the first key, or let it do less.
+    if (isSealpinError(error, 'forbidden', 'unauthorized')) return fine(`no link was sent: ${error.message}`);
     return failure(
       error,
       'npm run doctor says what is wrong; then run npm run setup again',

@@ -2,7 +2,7 @@
  * The flags of `npm run setup` and `npm run doctor`. Secrets are in no flag: other users of a
  * machine see those.
  */
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../cli/local/package-root.ts';
 import { refuseUnencrypted } from '../cli/remote/client.ts';
@@ -72,14 +72,18 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     throw new SealpinError('usage', '--domain is not a host name', {
       hint: 'write it without https://, such as files.acme.org',
     });
-  const adminTokenFile = resolve(cwd, values['admin-token-file'] ?? 'admin-token.txt');
+  const config = resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml'));
+  // Two services on one machine keep their secrets apart: staging-admin-token.txt.
+  const service = basename(config, '.toml').replace(/^wrangler\.?/, '');
+  const secretFile = (name: string): string => (service === '' ? name : `${service}-${name}`);
+  const adminTokenFile = resolve(cwd, values['admin-token-file'] ?? secretFile('admin-token.txt'));
   return {
     /** Of a backup. */
     folder: folder === undefined ? undefined : resolve(cwd, folder),
-    config: resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml')),
+    config,
     adminTokenFile,
     /** Beside the operator's. */
-    metricsTokenFile: join(dirname(adminTokenFile), 'metrics-token.txt'),
+    metricsTokenFile: join(dirname(adminTokenFile), secretFile('metrics-token.txt')),
     /** Origin of the deployed service. */
     url: values.url === undefined ? undefined : addressIn('--url', values.url).origin,
     backend: oneOf('--backend', backendKinds, values.backend),
@@ -92,7 +96,7 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     domain,
     /** Label of the first account. */
     account: values.account,
-    apiKeyFile: resolve(cwd, values['api-key-file'] ?? 'api-key.txt'),
+    apiKeyFile: resolve(cwd, values['api-key-file'] ?? secretFile('api-key.txt')),
   };
 }
 

@@ -198,11 +198,13 @@ describe('the configuration of a further service', () => {
 
 describe('the flags', () => {
   test('are parsed, paths from the working directory', () => {
-    expect(parseOptions('doctor', ['--config', 'a.toml', '--url', 'https://files.acme.org/x'], '/srv')).toEqual({
+    expect(
+      parseOptions('doctor', ['--config', 'a/wrangler.toml', '--url', 'https://files.acme.org/x'], '/srv'),
+    ).toEqual({
       account: undefined,
       apiKeyFile: '/srv/api-key.txt',
       folder: undefined,
-      config: '/srv/a.toml',
+      config: '/srv/a/wrangler.toml',
       adminTokenFile: '/srv/admin-token.txt',
       metricsTokenFile: '/srv/metrics-token.txt',
       url: 'https://files.acme.org',
@@ -215,6 +217,18 @@ describe('the flags', () => {
       name: undefined,
       domain: undefined,
     });
+  });
+
+  test('of a further service name secret files of its own', () => {
+    const names = ['wrangler.toml', 'wrangler.staging.toml', 'staging.toml'].map((config) => {
+      const { adminTokenFile, metricsTokenFile, apiKeyFile } = parseOptions('setup', ['--config', config], '/srv');
+      return [adminTokenFile, metricsTokenFile, apiKeyFile].map((path) => path.replace('/srv/', ''));
+    });
+    expect(names).toEqual([
+      ['admin-token.txt', 'metrics-token.txt', 'api-key.txt'],
+      ['staging-admin-token.txt', 'staging-metrics-token.txt', 'staging-api-key.txt'],
+      ['staging-admin-token.txt', 'staging-metrics-token.txt', 'staging-api-key.txt'],
+    ]);
   });
 
   test('empty ones are refused, each of them, and so is an empty folder', async () => {

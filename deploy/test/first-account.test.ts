@@ -3,10 +3,12 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { client } from '../../testkit/api-client.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { onSmallDisk } from '../../testkit/small-disk.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { firstAccount } from '../first-account.ts';
+import { firstLink } from '../first-link.ts';
 import { operatorApi, type OperatorApi } from '../operator-api.ts';
 import { refusal } from './deployment.ts';
 
@@ -135,4 +137,16 @@ test('the first account is made once, with its key in a file that only its owner
   expect(await about.json()).toMatchObject({ account: { label: 'research' } });
 
   expect(await made(`${path}.3`, 'press')).toEqual([expect.stringContaining('sealpin account create makes more')]);
+});
+
+test('no link is sent with a first key that was revoked, and that is no failure', async () => {
+  const { apiKey } = await service.account();
+  const finding = await firstLink(service.url, apiKey);
+  expect(finding).toMatchObject({ ok: true, what: expect.stringContaining('received by its link') });
+  const api = client(service.url, apiKey);
+  const { key } = await api.getAccount();
+  await api.createKey({ label: 'own', scopes: ['read', 'keys'] });
+  await api.revokeKey({ id: key.id, self: true });
+  const revoked = await firstLink(service.url, apiKey);
+  expect(revoked).toMatchObject({ ok: true, what: expect.stringContaining('no link was sent') });
 });
