@@ -13,7 +13,7 @@ const operatorResponseMs = 120_000;
 /** Client of the operator's routes. */
 export type OperatorApi = ReturnType<typeof operatorApi>;
 
-/** Options of a client: a token besides the operator's, what ends its requests, and what says that it waits. */
+/** Options of a client: a second token, what ends its requests, and what prints that it waits. */
 type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal; print?: (line: string) => void };
 
 /**

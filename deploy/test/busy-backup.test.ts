@@ -1,4 +1,4 @@
-/** Backup and restoration of a service that limits requests, and whose accounts change meanwhile. */
+/** Backups of a service that limits requests, and whose accounts change meanwhile. */
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
