@@ -3,7 +3,7 @@
  */
 import { describeSendingFailure } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
-import { announce, byId, onSubmit, setText, show, words } from './states.ts';
+import { announce, byId, onSubmit, root, setText, show, words } from './states.ts';
 
 /**
  * Purpose of an API key. `text` says why it is asked for; `signIn` gives it to the engine; `go`
@@ -42,7 +42,7 @@ async function submitApiKey(): Promise<void> {
   setText(byId('sign-in-error', HTMLParagraphElement), undefined);
   field.removeAttribute('aria-invalid');
   try {
-    const { scopes } = await request.signIn({ root: new URL('.', document.baseURI).href, apiKey: field.value });
+    const { scopes } = await request.signIn({ root, apiKey: field.value });
     const missing = needed.filter((scope) => !scopes.includes(scope));
     if (missing.length > 0) return refuseApiKey(field, words.scopesMissing(missing.join(', ')));
     field.value = '';

@@ -5,11 +5,10 @@ import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
-import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
+import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const inboxEngine = startSending();
-const root = new URL('.', document.baseURI).href;
 let inboxName = '';
 let inboxLink = '';
 

@@ -13,12 +13,10 @@ import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
 import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
-import { announce, byId, onSubmit, hideAccountPages, locale, setText, show, translate, words } from './states.ts';
+import { announce, byId, onSubmit, hideAccountPages, locale, root, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
 const receivingEngine = startReceiving();
-/** The service that this page belongs to, as links name it. */
-const root = new URL('.', document.baseURI).href;
 
 let asked: AskedCredentials | undefined;
 /** The link that was looked at last, and what its share is opened with. */

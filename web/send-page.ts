@@ -11,11 +11,10 @@ import { showMadeLinks, startMadeLinks } from './made-links.ts';
 import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { byId, hideAccountPages, locale, show, translate, words } from './states.ts';
+import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const sendingEngine = startSending();
-const root = new URL('.', document.baseURI).href;
 const isHome = location.pathname === new URL(root).pathname;
 let isSignedIn = false;
 /** Link by which a guest is here, and what it permits. */

@@ -5,6 +5,9 @@
 import { wordsFor } from './words/catalogue.ts';
 import type { Word, Words } from './words/en.ts';
 
+/** The address of the service that this page belongs to, as links name it. */
+export const root = new URL('.', document.baseURI).href;
+
 /** The words of this page's reader. */
 export const words: Words = wordsFor(navigator.languages);
 

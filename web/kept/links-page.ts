@@ -4,7 +4,7 @@ import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type Engine } from '../engine-client.ts';
 import type { Sending } from '../protocol.ts';
-import { announce, byId, onSubmit, locale, partsOf, setText, show, translate, words } from '../states.ts';
+import { announce, byId, onSubmit, locale, partsOf, root, setText, show, translate, words } from '../states.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
 import {
   forgetEverything,
@@ -29,7 +29,6 @@ const keptLinkList = byId('kept-links', HTMLUListElement);
 const confirmTakingKept = startConfirming('taking');
 const enterChange = startChanging();
 const confirmForgetting = startConfirming('forgetting');
-const root = new URL('.', document.baseURI).href;
 const states: readonly string[] = ['active', 'used_up', 'expired', 'revoked'];
 
 /** Refusals of a key, after which another one may do it. */
