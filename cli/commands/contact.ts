@@ -1,9 +1,15 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle } from '../command.ts';
-import { changeContacts, type Contacts, parseContactName, readContacts } from '../keys/contacts.ts';
+import {
+  changeContacts,
+  type ContactKeys,
+  type Contacts,
+  parseContactName,
+  readContacts,
+  readSigners,
+} from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
-import { readPublicKeys } from '../keys/key-files.ts';
-import { changeSigners, readSigners } from '../keys/signers.ts';
+import { type PublicKeys, readPublicKeys } from '../keys/key-files.ts';
 import { isNarrow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { suggestion } from '../terminal/suggestion.ts';
@@ -15,9 +21,35 @@ async function shownContact(name: string, recipients: readonly string[], signers
   return { name, keys: await Promise.all(keys), ...(signing.length > 0 && { signers: await Promise.all(signing) }) };
 }
 
-/** The name under which a contact is stored that differs at most in capital letters. */
-function sameName(name: string, contacts: Contacts): string | undefined {
-  return [...contacts.keys()].find((each) => each.toLowerCase() === name.toLowerCase());
+/** Recognizes a name that differs at most in capital letters: both mean one person. */
+const isSameName = (name: string, other: string): boolean => name.toLowerCase() === other.toLowerCase();
+
+function without(contacts: Contacts, isGone: (name: string) => boolean): Contacts {
+  return new Map([...contacts].filter(([name]) => !isGone(name)));
+}
+
+/** The keys of a person, under all spellings of the name. */
+function keysOf({ recipients, signers }: ContactKeys, name: string): PublicKeys {
+  const found = (contacts: Contacts) => [...contacts].flatMap(([each, keys]) => (isSameName(each, name) ? keys : []));
+  return { recipients: found(recipients), signers: found(signers) };
+}
+
+/** The keys of a contact that is made, or completed. @throws conflict where it has another key */
+function completed(kept: ContactKeys, name: string, added: PublicKeys): PublicKeys {
+  const before = keysOf(kept, name);
+  const names = [...kept.recipients.keys(), ...kept.signers.keys()].filter((each) => isSameName(each, name));
+  const isOther =
+    names.some((each) => each !== name) ||
+    (before.recipients.length > 0 && added.recipients.length > 0) ||
+    (before.signers.length > 0 && added.signers.some((signer) => !before.signers.includes(signer)));
+  if (isOther)
+    throw new SealpinError('conflict', `there is a contact ${names.find((each) => each !== name) ?? name}`, {
+      hint: 'to replace all of its keys use --force; compare the new fingerprint with its owner',
+    });
+  return {
+    recipients: [...before.recipients, ...added.recipients],
+    signers: before.signers.length > 0 ? before.signers : added.signers,
+  };
 }
 
 export const contactAdd = defineCommand({
@@ -30,7 +62,7 @@ export const contactAdd = defineCommand({
     public_key_file: positional('Their public key: a file, - or a recipient (age1…), or a signer (sealpin-signer1…)', {
       path: true,
     }),
-    force: toggle('Replace the key of an existing contact'),
+    force: toggle('Replace all keys of an existing contact'),
   },
   examples: [
     { command: 'sealpin contact add ann ann-public.key', does: 'From a file that Ann sent' },
@@ -38,24 +70,29 @@ export const contactAdd = defineCommand({
   ],
   async run({ args, context }) {
     const name = parseContactName(args.name);
-    const { recipients, signers } = await readPublicKeys(args.public_key_file, context);
-    // A name means one person: the other file must not have it in another spelling.
-    const before = { contacts: await readContacts(context), signers: await readSigners(context) };
-    const replaced = (kept: Contacts, keys: readonly string[], other: Contacts) => {
-      const existing = sameName(name, kept);
-      const others = sameName(name, other);
-      if ((existing !== undefined || (others !== undefined && others !== name)) && !args.force)
-        throw new SealpinError('conflict', `there is a contact ${existing ?? others}`, {
-          hint: 'to replace its key use --force; compare the new fingerprint with its owner',
-        });
-      return new Map([...kept].filter(([each]) => each !== existing)).set(name, keys);
-    };
-    if (recipients.length > 0)
-      await changeContacts(context, (contacts) => replaced(contacts, recipients, before.signers));
-    if (signers.length > 0) await changeSigners(context, (known) => replaced(known, signers, before.contacts));
-    const contact = await shownContact(name, recipients, signers);
-    for (const key of contact.keys) context.output.note(`${name} has the fingerprint ${key.fingerprint}`);
-    for (const key of contact.signers ?? []) context.output.note(`${name} signs as ${key.fingerprint}`);
+    const added = await readPublicKeys(args.public_key_file, context);
+    let before: PublicKeys = { recipients: [], signers: [] };
+    let after = added;
+    await changeContacts(context, (kept) => {
+      before = keysOf(kept, name);
+      after = args.force ? added : completed(kept, name, added);
+      const withKeys = (contacts: Contacts, keys: readonly string[]): Contacts => {
+        const others = without(contacts, (each) => isSameName(each, name));
+        return keys.length > 0 ? new Map(others).set(name, keys) : others;
+      };
+      return {
+        recipients: withKeys(kept.recipients, after.recipients),
+        signers: withKeys(kept.signers, after.signers),
+      };
+    });
+    const { note } = context.output;
+    const contact = await shownContact(name, after.recipients, after.signers);
+    for (const key of contact.keys) note(`${name} has the fingerprint ${key.fingerprint}`);
+    for (const key of contact.signers ?? []) note(`${name} signs as ${key.fingerprint}`);
+    for (const key of before.recipients)
+      if (!after.recipients.includes(key)) note(`${name} no longer has the fingerprint ${await fingerprint(key)}`);
+    for (const key of before.signers)
+      if (!after.signers.includes(key)) note(`${name} no longer signs as ${await fingerprint(key)}`);
     context.output.note('compare it with the owner of the key before you send anything secret');
     await context.output.result(contact, []);
   },
@@ -92,15 +129,15 @@ export const contactRemove = defineCommand({
   examples: [{ command: 'sealpin contact remove ann', does: 'Forget the key of Ann' }],
   async run({ args, context }) {
     const name = args.name.normalize('NFC');
-    const isSigner = (await readSigners(context)).has(name);
-    await changeContacts(context, (contacts) => {
-      if (!contacts.has(name) && !isSigner)
+    await changeContacts(context, ({ recipients, signers }) => {
+      const names = [...recipients.keys(), ...signers.keys()];
+      if (!names.includes(name))
         throw new SealpinError('not_found', `there is no contact ${name}`, {
-          hint: suggestion(name, [...contacts.keys()]) ?? 'see: sealpin contact list',
+          hint: suggestion(name, names) ?? 'see: sealpin contact list',
         });
-      return new Map([...contacts].filter(([each]) => each !== name));
+      const isGone = (each: string): boolean => each === name;
+      return { recipients: without(recipients, isGone), signers: without(signers, isGone) };
     });
-    if (isSigner) await changeSigners(context, (signers) => new Map([...signers].filter(([each]) => each !== name)));
     context.output.note(`removed ${name}`);
     await context.output.result({ removed: name }, []);
   },

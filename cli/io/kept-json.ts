@@ -3,6 +3,7 @@
  * by one command at a time.
  */
 import { dirname, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -67,7 +68,7 @@ export async function readJson<S extends v.GenericSchema>(
 }
 
 /**
- * Changes a file, while no other command does.
+ * Changes a file, while no other command does. What stays the same is not written.
  * @param change gets the content as it is, and returns it as it becomes
  * @throws conflict while another command changes it for seconds; what `change` throws;
  * file_unwritable, disk_full
@@ -75,12 +76,14 @@ export async function readJson<S extends v.GenericSchema>(
 export async function changeKept<S extends v.GenericSchema>(
   kept: Kept<S>,
   context: Context,
-  change: (content: v.InferOutput<S>) => v.InferOutput<S>,
+  change: (content: v.InferOutput<S>) => v.InferOutput<S> | Promise<v.InferOutput<S>>,
 ): Promise<void> {
   const path = pathOf(kept, context.dataDir);
   const held = await hold(path, kept.name, context);
   try {
-    const content = change(await readKept(kept, context));
+    const before = await readKept(kept, context);
+    const content = await change(before);
+    if (isDeepStrictEqual(content, before)) return;
     const bytes = new TextEncoder().encode(`${JSON.stringify(content, undefined, 2)}\n`);
     await writeSmall(path, bytes, { force: true, environment: context, fileOnly: true });
   } finally {

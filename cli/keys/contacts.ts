@@ -1,18 +1,21 @@
-/** Contacts: names for the public keys of other people, in the data directory. */
+/**
+ * Contacts: names for the public keys of other people, and for the keys that they sign with, in the
+ * data directory.
+ */
 import * as v from 'valibot';
 import { namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 
-/** The public keys of each contact, by name. */
+/** Keys of one kind of each contact, by name. */
 export type Contacts = ReadonlyMap<string, readonly string[]>;
 
 /**
  * A file of public keys by the names of contacts.
  * @param name of the file, and of its member with the keys
  */
-export function keysByName(name: 'contacts' | 'signers') {
+function keysByName(name: 'contacts' | 'signers') {
   const keys = namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1)));
   const shape = v.strictObject({ v: v.literal(1), [name]: keys });
   const kept: Kept<typeof shape> = { name, shape, none: { v: 1 as const, [name]: {} } };
@@ -25,16 +28,37 @@ export function keysByName(name: 'contacts' | 'signers') {
      * Changes them, while no other command does. Fails as `changeKept`, and with what `change`
      * throws.
      */
-    change: (context: Context, change: (contacts: Contacts) => Contacts): Promise<void> =>
-      changeKept(kept, context, (before) => ({
+    change: (context: Context, change: (contacts: Contacts) => Contacts | Promise<Contacts>): Promise<void> =>
+      changeKept(kept, context, async (before) => ({
         ...before,
-        [name]: Object.fromEntries([...change(contactsIn(before))].map(([each, texts]) => [each, [...texts]])),
+        [name]: Object.fromEntries([...(await change(contactsIn(before)))].map(([each, texts]) => [each, [...texts]])),
       })),
   };
 }
 
-/** The recipients of contacts. */
-export const { read: readContacts, change: changeContacts } = keysByName('contacts');
+const recipientKeys = keysByName('contacts');
+const signerKeys = keysByName('signers');
+
+/** The recipients of contacts, without who has none. */
+export const { read: readContacts } = recipientKeys;
+/** The signers of contacts (`sealpin-signer1…`), without who has none. */
+export const { read: readSigners } = signerKeys;
+
+/** All keys of contacts. */
+export type ContactKeys = { readonly recipients: Contacts; readonly signers: Contacts };
+
+/**
+ * Changes all keys of contacts, while no other command does: nothing is written before `change` has
+ * decided on both kinds. Fails as `changeKept`, and with what `change` throws.
+ */
+export function changeContacts(context: Context, change: (kept: ContactKeys) => ContactKeys): Promise<void> {
+  return recipientKeys.change(context, async (recipients) => {
+    const changed = change({ recipients, signers: await readSigners(context) });
+    // Who has the recipients has the signers, too.
+    await signerKeys.change(context, () => changed.signers);
+    return changed.recipients;
+  });
+}
 
 /**
  * Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a

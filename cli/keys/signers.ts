@@ -1,16 +1,10 @@
-/**
- * Signers of what is sent and received: one's own key, and those of contacts, in the data
- * directory.
- */
+/** Signers of what is sent and received: one's own key, and those of contacts. */
 import { parcelSigner, secretIn, type ParcelSigner } from '../../shared/crypto/index.ts';
 import type { Parcel, ParcelSignature } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
-import { keysByName } from './contacts.ts';
+import { readSigners } from './contacts.ts';
 import { fingerprint } from './fingerprint.ts';
 import { readPrivateText } from './key-files.ts';
-
-/** The signers of contacts (`sealpin-signer1…`). */
-export const { read: readSigners, change: changeSigners } = keysByName('signers');
 
 /**
  * Signer of the user: it follows from `private.key`.

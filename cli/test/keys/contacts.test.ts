@@ -1,11 +1,12 @@
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { parcelSigner } from '../../../shared/crypto/index.ts';
 import { parseContactName } from '../../keys/contacts.ts';
 import { fingerprint } from '../../keys/fingerprint.ts';
 import { holdFolder } from '../../io/held-folder.ts';
 import { other, pair } from '../containers.ts';
-import { run, temporaryDirectory } from '../environment.ts';
+import { type Ran, run, temporaryDirectory } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
 
 async function contacts(home: string): Promise<Record<string, string[]>> {
@@ -88,6 +89,109 @@ describe('contacts', () => {
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
     expect(await readdir(home)).toEqual(['private.pem']);
   });
+});
+
+type Keys = { readonly recipients: readonly string[]; readonly signers: readonly string[] };
+const [signer, otherSigner] = [7, 9].map((byte) => parcelSigner(new Uint8Array(32).fill(byte)).text) as [
+  string,
+  string,
+];
+const noKeys: Keys = { recipients: [], signers: [] };
+/** Every contact that there may be, and every file that may be given. */
+const known: Keys[] = [[], [pair.recipient]].flatMap((recipients) =>
+  [[], [signer]].map((signers) => ({ recipients, signers })),
+);
+const given: Keys[] = [[], [other.recipient]]
+  .flatMap((recipients) => [[], [signer], [otherSigner]].map((signers) => ({ recipients, signers })))
+  .filter(({ recipients, signers }) => recipients.length + signers.length > 0);
+const textOf = ({ recipients, signers }: Keys): string =>
+  [...recipients, ...signers.map((each) => (recipients.length > 0 ? `# signer: ${each}` : each))].join('\n');
+/** Gives Ann keys: a file, or a signer alone. */
+async function add(home: string, keys: Keys, ...flags: string[]): Promise<Ran> {
+  await writeFile(join(home, 'keys.pub'), textOf(keys));
+  const file = keys.recipients.length > 0 ? 'keys.pub' : textOf(keys);
+  return run(['contact', 'add', 'ann', file, ...flags, '--data-dir', home], home);
+}
+async function listed(home: string): Promise<Keys & { names: string[] }> {
+  const { stdout } = await run(['contact', 'list', '--json', '--data-dir', home], home);
+  type Shown = { name: string; keys: { recipient: string }[]; signers?: { signer: string }[] };
+  const shown = (JSON.parse(stdout) as { contacts: Shown[] }).contacts;
+  return {
+    names: shown.map(({ name }) => name),
+    recipients: shown.flatMap(({ keys }) => keys.map(({ recipient }) => recipient)),
+    signers: shown.flatMap(({ signers = [] }) => signers.map((each) => each.signer)),
+  };
+}
+const cases = known.flatMap((before) =>
+  given.map((added) => ({
+    of: `${textOf(before)}|${textOf(added)}`.replaceAll(/(\w{3})\w{40,}(\w{3})/g, '$1…$2'),
+    before,
+    added,
+  })),
+);
+
+describe.each(cases)('a contact that has, and is given: $of', ({ before, added }) => {
+  async function contact(): Promise<string> {
+    const home = await temporaryDirectory();
+    if (before.recipients.length + before.signers.length > 0)
+      expect(await add(home, before)).toMatchObject({ exit: 0 });
+    return home;
+  }
+
+  test('is completed, or stays as it is', async () => {
+    const home = await contact();
+    const ran = await add(home, added);
+    const isOther =
+      (before.recipients.length > 0 && added.recipients.length > 0) ||
+      (before.signers.length > 0 && added.signers.length > 0 && added.signers[0] !== before.signers[0]);
+    expect(ran.exit, ran.stderr).toBe(isOther ? 1 : 0);
+    const more = isOther ? noKeys : added;
+    expect(await listed(home)).toEqual({
+      names: ['ann'],
+      recipients: [...before.recipients, ...more.recipients],
+      signers: [...new Set([...before.signers, ...more.signers])],
+    });
+  });
+
+  test('is replaced as a whole by force, and what it loses is said', async () => {
+    const home = await contact();
+    const ran = await add(home, added, '--force');
+    expect(ran, ran.stderr).toMatchObject({ exit: 0 });
+    expect(await listed(home)).toEqual({ names: ['ann'], ...added });
+    const said = ran.stderr.replaceAll(/\s+/g, ' ');
+    for (const [words, keys, left] of [
+      ['no longer has the fingerprint', before.recipients, added.recipients],
+      ['no longer signs as', before.signers, added.signers],
+    ] as const)
+      for (const key of keys)
+        if (left.includes(key)) expect(said).not.toContain(words);
+        else expect(said).toContain(`ann ${words} ${await fingerprint(key)}`);
+  });
+});
+
+test('a contact has no second spelling, and by force the new one replaces it in both files', async () => {
+  const home = await temporaryDirectory();
+  const both = { recipients: [pair.recipient], signers: [signer] };
+  await add(home, both);
+  for (const key of [other.recipient, otherSigner]) {
+    const ran = await run(['contact', 'add', 'Ann', key, '--data-dir', home], home);
+    expect(ran).toMatchObject({ exit: 1, stderr: expect.stringContaining('there is a contact ann') as string });
+  }
+  expect(await listed(home)).toEqual({ names: ['ann'], ...both });
+  await run(['contact', 'add', 'Ann', other.recipient, '--force', '--data-dir', home], home);
+  expect(await listed(home)).toEqual({ names: ['Ann'], recipients: [other.recipient], signers: [] });
+});
+
+test('nothing of a contact is stored, or removed, where its signers are damaged', async () => {
+  const home = await temporaryDirectory();
+  await add(home, { recipients: [pair.recipient], signers: [signer] });
+  await writeFile(join(home, 'signers', 'signers.json'), '{');
+  for (const ran of [
+    await add(home, { recipients: [other.recipient], signers: [otherSigner] }, '--force'),
+    await run(['contact', 'remove', 'ann', '--data-dir', home], home),
+  ])
+    expect(ran.stderr).toContain('signers.json is damaged');
+  expect(await contacts(home)).toEqual({ ann: [pair.recipient] });
 });
 
 test.each(['Zoë', 'ann@example.com', '李', 'a.b_c+d-e', 'x'.repeat(64)])('%s can be the name of a contact', (name) => {
