@@ -6,8 +6,8 @@ import type { Context } from '../context.ts';
 import { givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
 import { checkPlacing, openDestination, type Placing } from '../files/destination.ts';
 import {
-  isLink,
   type LinkCredentials,
+  linkIn,
   openLink,
   readLink,
   receiveFile,
@@ -69,7 +69,7 @@ export const command = defineCommand({
     const { output_file: outputFile } = args;
     if (outputFile === undefined)
       throw new SealpinError('usage', 'decrypt needs <output_file>', { hint: 'see: sealpin decrypt --help' });
-    const link = isLink(blob) ? readLink(blob, context) : undefined;
+    const link = linkIn(blob) && readLink(blob, context);
     // A link without a key names a blob, which opens as any other.
     const named = link?.kind === 'blob' && link.fileKey === undefined ? link : undefined;
     const shared = named === undefined ? link : undefined;

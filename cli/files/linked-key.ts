@@ -1,11 +1,10 @@
 /** The API keys that links have: of inboxes and of invitations. */
 import type { Scope } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { parseLink } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
-import { isLink } from './received-files.ts';
+import { linkIn } from './received-files.ts';
 
 type Kind = { readonly kind: 'inbox' | 'invitation'; readonly scope: Scope };
 
@@ -37,8 +36,8 @@ const lists = { inbox: 'sealpin key list', invitation: 'sealpin invite list' } a
 
 /** The ID of a key; a link has the key itself, which tells its ID. */
 async function keyIdOf(text: string, kind: Kind['kind'], service: Service, context: Context): Promise<string> {
-  if (!isLink(text)) return text;
-  const { link } = parseLink(text);
+  const link = linkIn(text);
+  if (link === undefined) return text;
   if (link.kind !== kind || !('apiKey' in link))
     throw new SealpinError('usage', `this is not the link of an ${kind}`, { hint: 'see: sealpin unshare --help' });
   const { key } = await api({ ...service, apiKey: link.apiKey }, context).account();

@@ -7,7 +7,7 @@ import { access, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { notForReceiving, openShare, wrongSize } from '../../client/receiving.ts';
 import { openWithFileKey } from '../../shared/crypto/index.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { foldedName } from '../../shared/filename.ts';
 import { type Link, parseLink, type Parcel } from '../../shared/link/index.ts';
 import { observed } from '../../shared/streams/pulled.ts';
@@ -42,9 +42,18 @@ type OpenedLink = Pick<Parcel, 'note' | 'from' | 'signed'> & { readonly files: r
 /** A link to what can be received. */
 export type ReceivedLink = Extract<Link, { kind: 'share' | 'blob' }>;
 
-/** Recognizes text meant as a link, as opposed to a blob ID or a path. */
-export function isLink(text: string): boolean {
-  return /^\s*https?:\/\/[^#]*\/(?:s|b|drop|send)\/?(?:#|%23)/i.test(text);
+/**
+ * Reads a link of any kind, in any spelling, where other text may stand.
+ * @returns undefined for text that is no link, such as an ID or a path
+ * @throws link_invalid for an incomplete one, unsupported_version
+ */
+export function linkIn(text: string): Link | undefined {
+  try {
+    return parseLink(text).link;
+  } catch (error) {
+    if (isSealpinError(error, 'link_invalid') && error.reason === 'not_a_link') return undefined;
+    throw error;
+  }
 }
 
 /**
