@@ -1,27 +1,43 @@
 /** The API keys that links have: of inboxes and of invitations. */
 import type { Scope } from '../../shared/api.ts';
+import { hex, utf8 } from '../../shared/crypto/bytes.ts';
+import { keyIdOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import type { Service } from '../remote/service-choice.ts';
 import { linkIn } from './received-files.ts';
 
 type Kind = { readonly kind: 'inbox' | 'invitation'; readonly scope: Scope };
 
+/** The ID of the API key in a link. It follows from the key, which no service needs to be sent. */
+export function linkedKeyId(apiKey: string): string {
+  return keyIdOf(hex(nodeProvider.sha256(utf8(apiKey))));
+}
+
 /**
- * Revokes the key of a link.
+ * Revokes the key of a link. Which keys the account has decides, and not the address in the link: a
+ * service may have several.
  * @param text the ID of the key, or the link
- * @throws not_found, usage for a key or a link of another kind
+ * @throws not_found, usage for a key or a link of another kind, or of another service;
+ * link_invalid for an incomplete link
  */
 export async function revokeLinkedKey(
   text: string,
   { kind, scope }: Kind,
   context: Context,
 ): Promise<{ label: string; revoked: string[] }> {
+  const link = linkIn(text);
+  if (link !== undefined && (link.kind !== kind || !('apiKey' in link)))
+    throw new SealpinError('usage', `this is not the link of an ${kind}`, { hint: 'see: sealpin unshare --help' });
+  const id = link === undefined ? text : linkedKeyId(link.apiKey);
   const service = await authorizedService(context);
   const routes = api(service, context);
-  const id = await keyIdOf(text, kind, service, context);
   const key = (await routes.listKeys()).keys.find((each) => each.id === id);
+  if (key === undefined && link !== undefined && link.service !== service.url.href)
+    throw new SealpinError('usage', `the link is of ${link.service}, and the service in use is ${service.url.href}`, {
+      hint: 'name the service of the link with --profile or --service',
+    });
   if (key === undefined)
     throw new SealpinError('not_found', `the account has no ${kind} with this ID`, { hint: `see: ${lists[kind]}` });
   if (key.scopes.some((each) => each !== scope))
@@ -33,13 +49,3 @@ export async function revokeLinkedKey(
 }
 
 const lists = { inbox: 'sealpin key list', invitation: 'sealpin invite list' } as const;
-
-/** The ID of a key; a link has the key itself, which tells its ID. */
-async function keyIdOf(text: string, kind: Kind['kind'], service: Service, context: Context): Promise<string> {
-  const link = linkIn(text);
-  if (link === undefined) return text;
-  if (link.kind !== kind || !('apiKey' in link))
-    throw new SealpinError('usage', `this is not the link of an ${kind}`, { hint: 'see: sealpin unshare --help' });
-  const { key } = await api({ ...service, apiKey: link.apiKey }, context).account();
-  return key.id;
-}

@@ -8,11 +8,9 @@ import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inbo
 import { checkParcel, type SentFile, type Words } from '../../client/sending.ts';
 import { abandonMs } from '../../client/attempts.ts';
 import { shareParcel, type Shared } from '../../client/sharing.ts';
-import { hex, utf8 } from '../../shared/crypto/bytes.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
-  keyIdOf,
   parseRecipients,
   type ParcelSigner,
   plaintextBytes,
@@ -35,6 +33,7 @@ import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.t
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { openSource } from './seal.ts';
 import { signerFor, type ShareTerms } from '../flags/share-terms.ts';
+import { linkedKeyId } from './linked-key.ts';
 import { keepStored } from './sealed-names.ts';
 import { sideBySide } from './side-by-side.ts';
 
@@ -125,7 +124,7 @@ export async function handOverFiles(
           recipients,
           names,
           // Of the key in the link, whatever the service calls it.
-          signing: signer && { signer, id: keyIdOf(hex(nodeProvider.sha256(utf8(apiKey)))) },
+          signing: signer && { signer, id: linkedKeyId(apiKey) },
           ...patient(context),
         });
         return { service };

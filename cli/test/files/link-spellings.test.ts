@@ -36,8 +36,8 @@ const commands: Record<string, Taking> = {
     asks: `PATCH /v1/shares/${id}`,
   },
   'send --inbox': { kind: 'inbox', argv: (link) => ['send', 'letter', '--inbox', link], asks: 'GET /v1/account' },
-  'inbox revoke': { kind: 'inbox', argv: (link) => ['inbox', 'revoke', link], asks: `DELETE /v1/keys/` },
-  'invite revoke': { kind: 'invitation', argv: (link) => ['invite', 'revoke', link], asks: `DELETE /v1/keys/` },
+  'inbox revoke': { kind: 'inbox', argv: (link) => ['inbox', 'revoke', link], asks: `DELETE /v1/keys/${keyId}` },
+  'invite revoke': { kind: 'invitation', argv: (link) => ['invite', 'revoke', link], asks: `DELETE /v1/keys/${keyId}` },
 };
 
 const around = ['LINK', '<LINK>', '“LINK”.', ' \nLINK\r\n'];
@@ -70,7 +70,7 @@ async function given(argv: readonly string[], service: string): Promise<Ran> {
 
 describe.each(Object.entries(commands))('%s takes a link', (_name, { kind, argv, asks }) => {
   test.each(spellings)('as $text, with $mark and then "$more"', async ({ text, mark, more }) => {
-    const { url, seen } = await serviceWith(kind, keyId, '00112233aabbccdd');
+    const { url, seen } = await serviceWith(kind, keyId);
     const link = linkOf(kind, `${url}/`).replace('#', mark) + more;
     const { stderr } = await given(argv(text.replace('LINK', link)), url);
     expect(
@@ -80,9 +80,33 @@ describe.each(Object.entries(commands))('%s takes a link', (_name, { kind, argv,
   });
 
   test('and says of one that was cut off that it is incomplete', async () => {
-    const { url, seen } = await serviceWith(kind, keyId, '00112233aabbccdd');
+    const { url, seen } = await serviceWith(kind, keyId);
     const ran = await given(argv(`<${linkOf(kind, `${url}/`).slice(0, -1)}>`), url);
     expect(ran).toMatchObject({ exit: 2, stderr: expect.stringContaining('incomplete') as string });
     expect(seen).toEqual([]);
+  });
+});
+
+describe.each(['inbox', 'invitation'] as const)('the link of an %s is revoked', (kind) => {
+  const argv = [kind === 'inbox' ? 'inbox' : 'invite', 'revoke'];
+  const elsewhere = 'https://files.example.com/';
+
+  test.each(['', elsewhere])('by the ID of its key, which is sent to nobody (%s)', async (address) => {
+    const { url, seen } = await serviceWith(kind, keyId);
+    const ran = await given([...argv, linkOf(kind, address || `${url}/`)], url);
+    expect(
+      seen.map((each) => `${each.method} ${each.url}`),
+      ran.stderr,
+    ).toEqual(['GET /v1/keys', expect.stringMatching(`^DELETE /v1/keys/${keyId}`)]);
+    expect(JSON.stringify(seen)).not.toContain(key.text);
+  });
+
+  test('only by a service that has its key', async () => {
+    const { url, seen } = await serviceWith(kind);
+    const foreign = await given([...argv, linkOf(kind, elsewhere)], url);
+    expect(foreign).toMatchObject({ exit: 2, stderr: expect.stringContaining(`link is of ${elsewhere}`) as string });
+    const own = await given([...argv, linkOf(kind, `${url}/`)], url);
+    expect(own).toMatchObject({ exit: 3, stderr: expect.stringContaining(`has no ${kind}`) as string });
+    expect(JSON.stringify(seen)).not.toContain(key.text);
   });
 });
