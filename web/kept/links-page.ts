@@ -157,7 +157,7 @@ async function change(
 
 /** Signs in with an API key, or with the link of an invitation. */
 async function signIn(sender: Engine<Sending>, text: string): Promise<void> {
-  if (!text.includes('#')) await sender.call('signIn', { root, apiKey: text });
+  if (!/#|%23/.test(text)) await sender.call('signIn', { root, apiKey: text });
   else if ('host' in (await sender.call('accept', { text, root })))
     throw new EngineError({ code: 'link_invalid', message: '' });
   isSignedIn = true;
