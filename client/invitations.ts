@@ -13,7 +13,7 @@ import { dayMs } from '../shared/time.ts';
 import { accountOf } from './account-key.ts';
 import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
-import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import { endTime, serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import {
   changeShare,
   revokeShare,
@@ -125,7 +125,7 @@ async function guestExpiry(
   http: ServiceHttp,
   { expiresAt, signal }: { expiresAt?: Date | string | undefined; signal?: AbortSignal | undefined },
 ): Promise<Date> {
-  if (expiresAt !== undefined) return new Date(expiresAt);
+  if (expiresAt !== undefined) return new Date(endTime(expiresAt));
   const { key } = await accountOf(http, signal);
   const latest = key.expiresAt === undefined ? Infinity : Date.parse(key.expiresAt);
   return new Date(Math.min(Date.now() + defaultDays * dayMs, latest));

@@ -2,7 +2,7 @@
 import { NewApiKeyResponse, Revoked, type NewApiKey, type Scope } from '../shared/api.ts';
 import { dayMs } from '../shared/time.ts';
 import { accountOf } from './account-key.ts';
-import type { ServiceHttp } from './service-http.ts';
+import { endTime, type ServiceHttp } from './service-http.ts';
 
 /** Defaults of such a key: a link that is forgotten costs no more, and for no longer. */
 export const keyDefaults = { days: 90, limits: { files: 200, bytes: 1024 ** 3 } };
@@ -28,7 +28,7 @@ export async function createLimitedKey(
   const request: NewApiKey = {
     label,
     scopes: [scope],
-    expiresAt: new Date(expiresAt ?? defaultExpiry(own.expiresAt)).toISOString(),
+    expiresAt: endTime(expiresAt ?? defaultExpiry(own.expiresAt)),
     limits: {
       files: least(keyDefaults.limits.files, own.limits?.files),
       bytes: least(keyDefaults.limits.bytes, own.limits?.bytes),
@@ -44,8 +44,8 @@ export function revokeKeyById(http: ServiceHttp, keyId: string, signal: AbortSig
 }
 
 /** No default lies beyond the caller's own key. */
-function defaultExpiry(own: string | undefined): number {
-  return least(Date.now() + keyDefaults.days * dayMs, own === undefined ? undefined : Date.parse(own));
+function defaultExpiry(own: string | undefined): Date {
+  return new Date(least(Date.now() + keyDefaults.days * dayMs, own === undefined ? undefined : Date.parse(own)));
 }
 
 function least(one: number, other = Infinity): number {

@@ -3,10 +3,9 @@ import { attachment } from './attachment.ts';
 import { StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
-import { isoTime } from '../shared/time.ts';
 import { requestBody } from './request-body.ts';
 import type { UploadedFile } from './resumable-upload.ts';
-import type { ServiceHttp } from './service-http.ts';
+import { endTime, type ServiceHttp } from './service-http.ts';
 import type { Source } from './web-bytes.ts';
 
 export type PutOptions = {
@@ -49,7 +48,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
   const body = await requestBody(source, { cid: isPlain, signal });
   const query = {
     cid: isPlain ? body.cid : undefined,
-    expiresAt: isoTime(o.expiresAt),
+    expiresAt: endTime(o.expiresAt),
     provisional: o.provisional === true ? 'true' : undefined,
     names: o.names?.join(','),
   };

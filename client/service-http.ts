@@ -9,6 +9,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { observed } from '../shared/streams/pulled.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from '../shared/loopback.ts';
+import { parseTime } from '../shared/time.ts';
 import { bareRefusal, parseProblem, problemError } from './service-problem.ts';
 
 /** Part of `fetch` that is used. */
@@ -182,6 +183,21 @@ function refusal(host: string, status: number, problemText: string, retryAfter: 
     return problemError(problem, { retryAfter, hint });
   }
   return bareRefusal(host, status, { retryAfter });
+}
+
+/**
+ * Writes when something ends, as a request has it.
+ * @param time text is a time of RFC 3339, or a day, which begins at 00:00 UTC
+ * @throws SealpinError `invalid_request` for other text
+ */
+export function endTime(time: Date | string): string;
+export function endTime(time: Date | string | undefined): string | undefined;
+export function endTime(time: Date | string | undefined): string | undefined {
+  if (time === undefined) return undefined;
+  const known = (typeof time === 'string' ? parseTime(time) : time.getTime()) ?? Number.NaN;
+  if (Number.isNaN(known))
+    throw new SealpinError('invalid_request', 'expiresAt must be a time such as 2030-01-31T00:00:00Z, or a day');
+  return new Date(known).toISOString();
 }
 
 /** The URL of a service, with a slash at its end. @throws SealpinError `invalid_request` */

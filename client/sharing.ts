@@ -18,7 +18,6 @@ import {
 } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { newShareId, printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
-import { isoTime } from '../shared/time.ts';
 import { undoingDeadline, untilAnswered, type RetryOptions } from './attempts.ts';
 import { recipientsOf } from './credentials.ts';
 import {
@@ -31,7 +30,7 @@ import {
   type SendingOptions,
   type SentFile,
 } from './sending.ts';
-import type { ServiceHttp } from './service-http.ts';
+import { endTime, type ServiceHttp } from './service-http.ts';
 
 export type ShareOptions = Readonly<ShareTerms> & {
   /** In 7 days when undefined. The service has a maximum. */
@@ -97,7 +96,7 @@ export async function shareParcel(
     files: [...files],
     password: o.password !== undefined,
     ...membersOf(ShareTerms, o),
-    expiresAt: isoTime(o.expiresAt),
+    expiresAt: endTime(o.expiresAt),
   };
   const share = await untilAnswered((before) => createShare(http, { request, before }, o), o);
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
@@ -171,9 +170,9 @@ export type ShareChanges = {
 };
 
 /** Changes how often and how long a share opens. */
-export function changeShare(http: ServiceHttp, shareId: string, changes: ShareChanges): Promise<Share> {
+export async function changeShare(http: ServiceHttp, shareId: string, changes: ShareChanges): Promise<Share> {
   const { opens, signal } = changes;
-  const content: ShareChange = { opens, expiresAt: isoTime(changes.expiresAt) };
+  const content: ShareChange = { opens, expiresAt: endTime(changes.expiresAt) };
   return http.json(Share, { method: 'PATCH', path: `v1/shares/${encodeURIComponent(shareId)}`, content, signal });
 }
 

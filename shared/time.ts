@@ -5,9 +5,19 @@ export const dayMs = 24 * hourMs;
 /** Time for which an opening of a share can be repeated, in ms. */
 export const repeatMs = 600_000;
 
-/** Writes a time, in ms or as it was given, as an optional member of JSON has it. */
-export function isoTime(time: number | Date | string | null | undefined): string | undefined {
-  return time === null || time === undefined ? undefined : new Date(time).toISOString();
+/** Writes a time in ms as an optional member of JSON has it. */
+export function isoTime(ms: number | null | undefined): string | undefined {
+  return ms === null || ms === undefined ? undefined : new Date(ms).toISOString();
+}
+
+/**
+ * Reads a time (`isTime`), or a day, such as `2030-01-31`, which begins at midnight UTC. JavaScript
+ * itself takes days that do not exist, and reads a time without a zone as a local one.
+ * @returns ms since 1970; undefined for other text
+ */
+export function parseTime(text: string): number | undefined {
+  const time = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text;
+  return isTime(time) ? Date.parse(time) : undefined;
 }
 
 const pattern =

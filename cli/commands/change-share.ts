@@ -2,6 +2,7 @@ import { changeShare } from '../../client/sharing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import { shareIdOf, unknownShare } from '../files/share-id.ts';
+import { expiryForms } from '../flags/expiry.ts';
 import { readLife } from '../flags/share-terms.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -12,7 +13,7 @@ export const command = defineCommand({
     'count from when the share was made.',
   args: {
     id: positional('The ID of the share (see: sealpin shares), or its link'),
-    expires: valueFlag('when', 'Until when it opens: 12h, 30d or a date'),
+    expires: valueFlag('when', `Until when it opens: ${expiryForms}`),
     opens: valueFlag('number', 'How often it opens in all, with the times that it was opened already'),
   },
   service: true,

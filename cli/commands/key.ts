@@ -8,7 +8,7 @@ import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { parseLimits } from '../flags/limits-flag.ts';
-import { parseExpiry } from '../flags/expiry.ts';
+import { expiryForms, parseExpiry } from '../flags/expiry.ts';
 
 const defaultScopes = 'read,write';
 
@@ -54,7 +54,7 @@ export const keyCreate = defineCommand({
   args: {
     label: positional('What it is for'),
     scopes: valueFlag('list', `Its scopes: ${scopes.join(', ')} (${defaultScopes})`),
-    expires: valueFlag('when', 'When it expires: 30d, or a date'),
+    expires: valueFlag('when', `When it expires: ${expiryForms}`),
     limits: valueFlag('limits', 'What it may store: files=100,bytes=10GB,fileBytes=1GB, or some of these'),
   },
   service: true,

@@ -6,7 +6,7 @@ import { parseBlobId } from '../fetch/fetch-blob.ts';
 import { describeFile } from '../fetch/describe-file.ts';
 import { fileInHistory } from '../files/history.ts';
 import { keepStored } from '../files/sealed-names.ts';
-import { parseExpiry } from '../flags/expiry.ts';
+import { expiryForms, parseExpiry } from '../flags/expiry.ts';
 import { parseName } from '../io/safe-name.ts';
 import { authorizedService, introduction, api, requireScopes } from '../remote/client.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
@@ -21,7 +21,7 @@ export const command = defineCommand({
   args: {
     id: positional('The blob ID or the file ID', { completes: 'blob' }),
     name: valueFlag('name', 'What sealpin list calls it'),
-    expires: valueFlag('when', 'When the service deletes it: 12h, 30d or a date; never: it stays'),
+    expires: valueFlag('when', `When the service deletes it: ${expiryForms}; never: it stays`),
   },
   service: true,
   interrupted: 'sealpin list shows the name; the same command changes what is left',

@@ -5,10 +5,11 @@ import type { Context } from '../context.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sizeText } from '../terminal/size.ts';
 import { valueFlag } from '../command.ts';
+import { expiryForms } from './expiry.ts';
 
 /** Flag for the end of such a key. */
 export const linkEndFlag = {
-  expires: valueFlag('when', `Until when it works: 12h, 30d or a date (${keyDefaults.days}d)`),
+  expires: valueFlag('when', `Until when it works: ${expiryForms}; ${keyDefaults.days}d if left out`),
 } as const;
 
 /** The terms of a key in words, such as "until 2026-11-23, for 20 files, 477 MiB". */

@@ -4,7 +4,7 @@ import type { ParcelSigner } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { toggle, valueFlag, type Args, type Values } from '../command.ts';
 import { newPasswordFlags } from './args.ts';
-import { parseExpiry } from './expiry.ts';
+import { expiryForms, parseExpiry } from './expiry.ts';
 import type { Context } from '../context.ts';
 import { newPassword } from '../keys/passwords.ts';
 import { readTo, toFlag } from './to-flag.ts';
@@ -14,7 +14,7 @@ import type { Service } from '../remote/service-choice.ts';
 
 export const shareFlags = {
   ...toFlag,
-  expires: valueFlag('when', 'Until when it opens: 12h, 30d or a date (7d)'),
+  expires: valueFlag('when', `Until when it opens: ${expiryForms}; 7d if left out`),
   opens: valueFlag('number', 'How often it opens (5)'),
   password: toggle('Ask for a password, which the receiver needs, too'),
   ...newPasswordFlags,

@@ -4,7 +4,8 @@ import type { NewAccountResponse, Scope } from '../../shared/api.ts';
 import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
+import { connect, connectAsGuest, generateKeys, receive, seal, type Connection } from '../index.ts';
+import type { Fetch } from '../service-http.ts';
 import { pattern } from './bytes.ts';
 import { first } from '../../testkit/present.ts';
 
@@ -88,3 +89,30 @@ describe('what is stored is shared', () => {
     });
   });
 });
+
+test.each(['2027-02-31', '2027-02-31T00:00:00Z', '2027-01-31T18:00:00', '31 January 2027', ''])(
+  'what is to end at %j is refused, and nothing of it is sent',
+  async (expiresAt) => {
+    const { link } = await connection.invitation.create({ label: 'Ann' });
+    const methods: (string | undefined)[] = [];
+    const watched: Fetch = (url, init) => {
+      methods.push(init.method);
+      return fetch(url, init);
+    };
+    const { put, changeShare, inbox, invitation } = connect({
+      service: service.url,
+      apiKey: account.apiKey,
+      fetch: watched,
+    });
+    const { recipient } = await generateKeys();
+    for (const attempt of [
+      () => put('x', { name: 'x', expiresAt }),
+      () => changeShare('7n42DGM5Tflk9n8mt7Fhc7', { expiresAt }),
+      () => inbox.create({ label: 'x', recipient, expiresAt }),
+      () => invitation.create({ label: 'x', expiresAt }),
+      () => connectAsGuest(link, { fetch: watched }).send(new File(['x'], 'x'), { expiresAt }),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ code: 'invalid_request' });
+    expect(methods.filter((method = 'GET') => method !== 'GET')).toEqual([]);
+  },
+);

@@ -1,0 +1,63 @@
+/** Times that `--expires` takes, and those that would become another one. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { loadCommands } from '../../commands/index.ts';
+import { parseExpiry } from '../../flags/expiry.ts';
+import { run, temporaryDirectory } from '../environment.ts';
+import { account, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
+
+describe('--expires', () => {
+  const now = Date.parse('2026-12-31T22:00:00.5Z');
+  // Where local time is not UTC, a time without a zone would be another one.
+  const noTimes = [
+    '2027-02-29 2027-02-31 2027-04-31 2027-13-01 2027-00-10 2027-01-00 2027-02-31T00:00:00Z 2027-01-31T24:00:00Z',
+    '2027-01-31T18:00:61Z 2027-01-31T18:00:00+24:00 2027-01-31T18:00 2027-01-31T18:00:00 2027-01-31T18:00Z 2027-01-31Z',
+    '2027-01-31x 2027-01 2027 27-01-31 +002027-01-31 31.01.2027 12 12m 1.5d 0d -1d 1e2d 123456d never now',
+  ].flatMap((line) => line.split(' '));
+  const withSpaces = ['2027-01-31 18:00:00', '2027-01-31T18:00:00Z x', 'Jan 31 2027', ' 12h', ''];
+  test.each([...noTimes, ...withSpaces])('refuses %j, and shows what it takes', (text) => {
+    expect(() => parseExpiry(text, now)).toThrow(
+      expect.objectContaining({ code: 'usage', hint: expect.stringMatching(/12h.*2027-01-31 .*UTC.*zone/) as string }),
+    );
+  });
+
+  test.each([
+    ['12h', '2027-01-01T10:00:00.500Z'],
+    ['30d', '2027-01-30T22:00:00.500Z'],
+    ['2027-01-01', '2027-01-01T00:00:00.000Z'],
+    ['2028-02-29', '2028-02-29T00:00:00.000Z'],
+    ['2027-01-31T18:00:00+01:00', '2027-01-31T17:00:00.000Z'],
+    ['2027-01-31T18:00:00.25Z', '2027-01-31T18:00:00.250Z'],
+  ])('takes %s for %s', (text, time) => {
+    expect(parseExpiry(text, now)).toBe(time);
+  });
+
+  test('is read alike by every command, and nothing is stored or changed where it is wrong', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'letter'), 'Dear Ann');
+    const stored = storedFile(`bafkrei${'a'.repeat(52)}`, 7);
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'GET /v1/account': account(['read', 'write', 'delete', 'share', 'keys']),
+      [`GET /v1/storage/${stored.fileId}`]: (_request, response) => json(response, 200, stored),
+    });
+    const lines: Record<string, string[]> = {
+      send: ['letter'],
+      'shares change': ['7n42DGM5Tflk9n8mt7Fhc7'],
+      'inbox create': ['tax'],
+      'invite create': [],
+      set: [stored.fileId],
+      'key create': ['backup'],
+    };
+    // share reads what send does, once it has opened the file.
+    const taking = (await loadCommands()).filter(({ args, name }) => 'expires' in args && name !== 'share');
+    expect(Object.keys(lines).toSorted()).toEqual(taking.map(({ name }) => name).toSorted());
+    for (const [name, rest] of Object.entries(lines)) {
+      const argv = [...name.split(' '), ...rest, '--expires', '2027-02-31', '--service', service.url];
+      const ran = await run([...argv, '--data-dir', directory], directory, { env: { SEALPIN_API_KEY: someApiKey } });
+      expect(ran, name).toMatchObject({ exit: 2, stderr: expect.stringContaining('--expires is neither') as string });
+    }
+    expect(service.seen.filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+});
