@@ -29,7 +29,7 @@ export async function send(
   requestId: string,
 ): Promise<Result<Delivered>> {
   if (message.op === 'unshare') {
-    const revoked = await shareOf(env, message.target).revoke();
+    const revoked = await shareOf(env, message.target).revoke(account);
     return revoked.ok ? { ok: true, status: 'unpinned', pins: [] } : revoked;
   }
   if (account === undefined) return err('not_found');

@@ -204,10 +204,12 @@ export class Share extends DurableObject<OpeningBinding> {
 
   /**
    * Ends the share, and what openings could be repeated. May be repeated; without a share it does
-   * nothing.
+   * nothing, nor with one of another account, which may have asked for its ID.
+   * @param account that asks; undefined where an earlier version of its object does
    */
-  async revoke(): Promise<Result> {
+  async revoke(account?: string): Promise<Result> {
     const row = this.#row();
+    if (account !== undefined && account !== (this.#openings.account() ?? account)) return { ok: true };
     if (row === undefined || (row.state !== 'active' && row.record === null)) return { ok: true };
     this.ctx.storage.transactionSync(() => this.#end(row, 'revoked'));
     await this.erased();

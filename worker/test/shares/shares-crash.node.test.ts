@@ -5,9 +5,10 @@
  */
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, Revoked, Share, ShareReceipt } from '../../../shared/api.ts';
-import type { Service } from '../../../testkit/service.ts';
+import { adminToken, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
+import { dayMs, minuteMs, store } from '../invitations/guest.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';
 import { newShareId } from '../../../shared/link/index.ts';
@@ -123,15 +124,39 @@ describe('a share that is made at the second attempt', () => {
     expect((await open(id)).status).toBe(200);
   });
 
-  it('leaves that of another account alone', async () => {
-    const { id } = await made();
-    const foreign = await newOwner(service);
-    const file = await foreign.call.store('encrypted', 'other');
-    expect(await problemOf(foreign.call.ask('createShare', { ...requested(id), files: [file.fileId] }))).toBe(
-      '409 conflict',
-    );
-    await foreign.object.ring(longMs);
-    expect((await open(id)).status).toBe(200);
+  describe('leaves that of another account alone', () => {
+    type Guess = { by: Owner; fileId: string; keyId: string };
+    it.each<[string, (guess: Guess) => Promise<unknown>]>([
+      ['is refused', async () => undefined],
+      ['has its file deleted', ({ by, fileId: of }) => by.call.deleteFile({ fileId: of })],
+      ['has its file expire', ({ by }) => by.object.ring(minuteMs)],
+      ['has its key revoked', ({ by, keyId }) => by.call.revokeKey({ id: keyId })],
+      ['has its account deleted', ({ by }) => client(service.url, adminToken).deleteAccount({ id: by.id })],
+    ])('where the one that is made %s', async (_, end) => {
+      const { id } = await made();
+      const by = await newOwner(service);
+      const file = await store(by.call, minuteMs / dayMs);
+      const { apiKey, key } = await by.call.createKey({ label: 'k', scopes: ['share'] });
+      await by.object.fail('create', 'late');
+      const asked = problemOf(
+        client(service.url, apiKey).ask('createShare', { ...requested(id), files: [file.fileId] }),
+      );
+      await expect.poll(async () => (await by.object.rows('share')).length).toBe(1);
+      await end({ by, fileId: file.fileId, keyId: key.id });
+      expect(await asked).toBe('409 conflict');
+      await by.object.ring(longMs);
+      expect((await open(id)).status).toBe(200);
+      expect(await listed()).toEqual([id]);
+    });
+
+    it.each(['before', 'after'] as const)('where the record could not be sent (%s)', async (fault) => {
+      const { id } = await made();
+      const by = await newOwner(service);
+      await by.object.fail('create', fault);
+      expect(await problemOf(by.call.ask('createShare', { ...requested(id), files: [] }))).toBe('503 overloaded');
+      await by.object.ring(longMs);
+      expect((await open(id)).status).toBe(200);
+    });
   });
 });
 
