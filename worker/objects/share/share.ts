@@ -30,13 +30,14 @@ export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
 /** A record that is about to be kept; times in ms. `password`: whether the record needs one. */
 export type NewRecord = { record: Uint8Array; password: boolean; opens: number; expiresAt: number };
 
-/** Status of a share, for anybody who knows its ID. */
+/** Status of a share, for anybody who knows its ID. `changedAt`: of its terms; null: never. */
 export type ShareStatus = {
   state: ShareState;
   password: boolean;
   opens: number;
   opensLeft: number;
   expiresAt: number;
+  changedAt: number | null;
 };
 
 /**
@@ -45,7 +46,7 @@ export type ShareStatus = {
 export type TermsChange = {
   opens?: number | undefined;
   expiresAt?: number | undefined;
-  seen?: Pick<ShareStatus, 'opensLeft' | 'expiresAt'> | undefined;
+  seen?: Pick<ShareStatus, 'opensLeft' | 'expiresAt' | 'changedAt'> | undefined;
 };
 
 /** Result of such a change: the status, and the terms where they are others than before. */
@@ -178,15 +179,16 @@ export class Share extends DurableObject<OpeningBinding> {
       if (row === undefined) return err('not_found');
       if (row.state !== 'active') return ended(row.state);
       if (row.expiresAt <= now) return ended('expired');
+      const was = statusOf(row);
+      const isSeen = (['opensLeft', 'expiresAt', 'changedAt'] as const).every((each) => seen?.[each] === was[each]);
+      if (seen !== undefined && !isSeen) return err('conflict', 'the share was opened or changed meanwhile', 1);
       const isUsedUp = opens === row.opened;
       const state = isUsedUp ? 'used_up' : 'active';
       const next = { ...row, state, opens: opens ?? row.opens, expiresAt: expiresAt ?? row.expiresAt } as const;
-      const isSeen = seen?.opensLeft === row.opens - row.opened && seen.expiresAt === row.expiresAt;
-      if (seen !== undefined && !isSeen) return err('conflict', 'the share was opened or changed meanwhile', 1);
       if (next.opens < row.opened)
         return err('invalid_request', `opens must be at least ${row.opened}: so often it was opened already`);
-      const status = statusOf(next);
-      if (next.opens === row.opens && next.expiresAt === row.expiresAt) return { ok: true, status, terms: undefined };
+      if (next.opens === row.opens && next.expiresAt === row.expiresAt)
+        return { ok: true, status: statusOf(next), terms: undefined };
       // Times of changes are their order, also where the clock was set back.
       const time = Math.max(now, (row.changedAt ?? 0) + 1);
       const isKept = !isUsedUp || this.#repeatable.until() > now;
@@ -195,7 +197,7 @@ export class Share extends DurableObject<OpeningBinding> {
       this.#rewrite({ ...next, record }, { opens: next.opens, expiresAt: next.expiresAt, changedAt: time });
       const terms = { time, by, opens: next.opens, expiresAt: next.expiresAt };
       this.#openings.addChange(terms, dueMs);
-      return { ok: true, status, terms };
+      return { ok: true, status: statusOf({ ...next, changedAt: time }), terms };
     });
     if (changed.ok && changed.terms !== undefined) this.ctx.waitUntil(this.#openings.deliver(this.now()));
     if (changed.ok && this.#row()?.record === null) await this.erased();
@@ -295,8 +297,8 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 }
 
-function statusOf({ state, password, opens, opened, expiresAt }: ShareRecordRow): ShareStatus {
-  return { state, password, opens, opensLeft: opens - opened, expiresAt };
+function statusOf({ state, password, opens, opened, expiresAt, changedAt }: ShareRecordRow): ShareStatus {
+  return { state, password, opens, opensLeft: opens - opened, expiresAt, changedAt };
 }
 
 /** Tells the holder of a link why the share does not open any more. */

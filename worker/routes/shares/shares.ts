@@ -163,14 +163,13 @@ function hashOfOpening(c: Ctx): string | undefined {
  * The status of a share that has a row. One that its object does not know any more has expired long
  * ago.
  */
-async function statusOf(c: Ctx, { id, opens, expiresAt }: ShareRecord): Promise<Terms> {
-  return (await lookAt(c, id)) ?? { state: 'expired', opensLeft: 0, opens, expiresAt };
+async function statusOf(c: Ctx, share: ShareRecord): Promise<Terms> {
+  return (await lookAt(c, share.id)) ?? { ...share, state: 'expired', opensLeft: 0 };
 }
 
 async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
   try {
-    const { state, password, opens, opensLeft, expiresAt } = await unwrap(shareOf(c.env, id).look());
-    return { state, password, opens, opensLeft, expiresAt };
+    return await unwrap(shareOf(c.env, id).look());
   } catch (error) {
     if (isSealpinError(error, 'not_found')) return undefined;
     throw error;
@@ -201,15 +200,15 @@ function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: nu
 }
 
 /** Terms of a share that its object decides, and the account may not know yet. */
-type Terms = Pick<Status, 'state' | 'opens' | 'opensLeft' | 'expiresAt'>;
+type Terms = Pick<Status, 'state' | 'opens' | 'opensLeft' | 'expiresAt' | 'changedAt'>;
 
 function shareView(share: ShareRecord, { state, opens, opensLeft, expiresAt }: Terms): Share {
   return { ...viewed(shareColumns, Share, { ...share, opens, expiresAt }), state, opensLeft };
 }
 
-/** The ETag of a share: of what anyone sees of it. */
-function etagOf({ state, opensLeft, expiresAt }: Terms): string {
-  return `"${state}-${opensLeft}-${expiresAt}"`;
+/** The ETag of a share, which never comes back: without a change, what is left only becomes less. */
+function etagOf({ state, opensLeft, expiresAt, changedAt }: Terms): string {
+  return `"${state}-${opensLeft}-${expiresAt}-${changedAt ?? 0}"`;
 }
 
 /** The ID in a path. @throws not_found when no share can have it */

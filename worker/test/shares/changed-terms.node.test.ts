@@ -221,6 +221,28 @@ describe('a change of the terms of a share', () => {
     expect(changed.headers.get('ETag')).toBe(current.headers.get('ETag'));
   });
 
+  it('is refused by the ETag of any moment before, whatever it has come back to', async () => {
+    const { id, opens, expiresAt } = await owner.call.createShare(body);
+    const etags: string[] = [];
+    const steps: (() => Promise<unknown>)[] = [
+      () => anybody.openShare({ shareId: id }),
+      () => change(id, { opens: opens + 1 }),
+      () => change(id, { opens, expiresAt: soon(hourMs) }),
+      () => change(id, { opens: opens + 1, expiresAt }),
+      () => anybody.openShare({ shareId: id }),
+      () => change(id, { opens: opens + 2 }),
+    ];
+    for (const step of steps) {
+      etags.push(String((await anybody.ask('getShare', { shareId: id })).headers.get('ETag')));
+      await step();
+      for (const etag of etags)
+        expect(await problemOf(change(id, { opens: 2 }, owner.call, { 'If-Match': etag }))).toBe(
+          '412 precondition_failed',
+        );
+    }
+    expect(new Set(etags).size).toBe(steps.length);
+  });
+
   it('is refused where the share was opened after it was seen, and below the times that it was opened', async () => {
     const { id } = await owner.call.createShare(body);
     const etag = String((await anybody.ask('getShare', { shareId: id })).headers.get('ETag'));
