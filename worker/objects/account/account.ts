@@ -203,26 +203,35 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** Does what is due. */
+  /** Does what is due; of an account that is being restored, only what it owes others. */
   override async alarm(): Promise<void> {
     const { row, shares, events, usage, outbox, alarm } = this.context;
     if (row.id === undefined) return;
-    const isDone = await everyStep('account.alarm', [
+    const sweeps = [
       () => this.#files.sweep(),
       () => this.#pending.sweep(),
       () => this.#uploads.sweep(),
       () => this.context.transaction(() => shares.sweep(this.now())),
       () => events.prune(),
       () => usage.prune(),
+    ];
+    const isDone = await everyStep('account.alarm', [
+      ...(this.#isPartial ? [] : sweeps),
       () => outbox.flush(),
       () => this.#rest(),
     ]);
     if (!isDone) await alarm.reset(this.now() + backoffMs(1));
   }
 
+  /** Tells whether rows may be missing that a backup still brings. */
+  get #isPartial(): boolean {
+    const { sql, row } = this.context;
+    return row.open !== undefined && isRestoring(sql);
+  }
+
   /** Sets the alarm; removes the tables of a deleted account whose outbox is empty. */
   async #rest(): Promise<void> {
-    const due = this.context.nextDue();
+    const due = this.#isPartial ? this.context.outbox.nextDue() : this.context.nextDue();
     const isOver = due === undefined && this.context.row.open === undefined;
     await this.context.alarm.reset(due);
     if (!isOver) return;

@@ -33,7 +33,7 @@ export const accountRoutes: readonly Route[] = [
     who: 'address',
     responses: { 200: { 'application/octet-stream': null } },
     responseHeaders: { 200: ['Content-Disposition'] },
-    codes: ['not_found'],
+    codes: ['not_found', 'account_disabled'],
     handler: readRecovery,
   }),
   route('post', '/v1/accounts/:id/recover', 'recoverAccount', {
@@ -42,7 +42,7 @@ export const accountRoutes: readonly Route[] = [
     who: 'address',
     body: { [json]: Recover },
     responses: { 201: { [json]: NewAccountResponse } },
-    codes: ['not_found', 'key_invalid', 'forbidden'],
+    codes: ['not_found', 'account_disabled', 'key_invalid', 'forbidden'],
     handler: recoverAccount,
   }),
   route('get', '/v1/account', 'getAccount', {

@@ -110,6 +110,7 @@ export const operatorRoutes: readonly Route[] = [
       'records of shares are sealed. `next` is null on the last page.',
     query: BackupQuery,
     responses: { 200: { [json]: BackupPage } },
+    codes: ['conflict'],
     handler: readBackup,
   }),
   route('put', `${account}/backup`, 'restoreAccount', {

@@ -24,6 +24,7 @@ const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
 type BackupContext = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' | 'rotation'>;
+type SettingContext = Pick<BackupContext, 'sql' | 'settings'>;
 type RestoreProgress = { next: string | null; disabled: number };
 
 /**
@@ -123,14 +124,26 @@ export function restorePage(context: BackupContext, page: RowPage): Failure | un
  * Ends a restoration whose last page is written, in a transaction of the caller's: from now on the
  * keys work. Another request with that page may have ended it.
  */
-export function endRestore({ sql, settings }: Pick<BackupContext, 'sql' | 'settings'>): void {
-  const progress = progressOf(sql);
+export function endRestore(context: SettingContext): void {
+  const progress = progressOf(context.sql);
   if (progress === undefined) return;
-  settings.set({ ...settings.get(), disabled: progress.disabled === 1 });
-  sql.exec('DROP TABLE restore');
+  context.sql.exec('DROP TABLE restore');
+  setDisabled(context, progress.disabled === 1);
 }
 
-/** Tells whether an account is being restored: references of its files may be on their way. */
+/**
+ * Sets whether an account is disabled, in a transaction of the caller's: one that is being restored
+ * from the end of that on.
+ */
+export function setDisabled({ sql, settings }: SettingContext, disabled: boolean): void {
+  if (isRestoring(sql)) sql.exec('UPDATE restore SET disabled = ?', Number(disabled));
+  else settings.set({ ...settings.get(), disabled });
+}
+
+/**
+ * Tells whether an account is being restored: it has some of its rows, and references of its files
+ * may be on their way.
+ */
 export function isRestoring(sql: SqlStorage): boolean {
   return progressOf(sql) !== undefined;
 }

@@ -5,7 +5,14 @@ import { count } from '../../sql.ts';
 import { accountGauges, type AccountGauges } from '../account-gauges.ts';
 import type { AccountRecord, Usage } from '../account-row.ts';
 import type { Settings } from '../account-settings.ts';
-import { backupPage, endRestore, restorePage, type AccountPage } from '../backup/account-backup.ts';
+import {
+  backupPage,
+  endRestore,
+  isRestoring,
+  restorePage,
+  setDisabled,
+  type AccountPage,
+} from '../backup/account-backup.ts';
 import { restoreReferences } from '../backup/restore-references.ts';
 import { restoreRecords, withRecords } from '../backup/share-records.ts';
 import { reached } from '../delivery.ts';
@@ -38,7 +45,8 @@ export class AdministrationCalls extends AccountCalls {
   }
 
   /**
-   * Changes what is given; a quota below what is stored deletes nothing.
+   * Changes what is given; a quota below what is stored deletes nothing. The keys of an account that
+   * is being restored stay disabled until that has ended.
    * @returns the account as it is then; `not_found`
    */
   async change({ label, ...changes }: AccountChanges): Promise<Result<AdministeredAccount>> {
@@ -46,10 +54,11 @@ export class AdministrationCalls extends AccountCalls {
     if (row.open === undefined) return noAccount();
     const { id } = row.open;
     const current = settings.get();
-    const { quotaBytes = current.quotaBytes, disabled = current.disabled, origins = current.origins } = changes;
+    const { quotaBytes = current.quotaBytes, disabled, origins = current.origins } = changes;
     const messages = this.context.transaction(() => {
       if (label !== undefined) row.rename(label);
-      settings.set({ quotaBytes, disabled, origins });
+      settings.set({ ...current, quotaBytes, origins });
+      if (disabled !== undefined) setDisabled(this.context, disabled);
       return changes.origins === undefined ? [] : [outbox.add({ op: 'origins', target: id })];
     });
     row.reload();
@@ -70,11 +79,12 @@ export class AdministrationCalls extends AccountCalls {
   /**
    * A page of the backup of the account.
    * @param cursor `next` of the page before it
-   * @returns `not_found`, `overloaded`
+   * @returns `not_found`, `conflict` where only a part of it is there, `overloaded`
    */
   async backup(cursor: string | undefined, limit: number): Promise<Result<{ page: AccountPage }>> {
-    const { row, env } = this.context;
+    const { row, sql, env } = this.context;
     if (row.open === undefined) return noAccount();
+    if (isRestoring(sql)) return err('conflict', 'the account is being restored: its last page is still missing');
     row.markBackedUp();
     const rows = backupPage(this.context, row.open.id, cursor, limit);
     const kept = await withRecords(env, rows.shares);

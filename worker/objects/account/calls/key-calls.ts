@@ -3,6 +3,7 @@ import type { EndedShare } from '../../../../shared/api.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { AccountContext } from '../account-context.ts';
 import type { AccountRecord, Recovery, StoredRecovery } from '../account-row.ts';
+import { isRestoring } from '../backup/account-backup.ts';
 import { isInvitation, maxInvitations } from '../keys/invitation.ts';
 import { exceedsPromise } from '../keys/key-limits.ts';
 import { exceedsIssuer, isSameHash, type KeyRecord, type NewKey, type RevokeOptions } from '../keys/key-rows.ts';
@@ -67,10 +68,13 @@ export class KeyCalls extends AccountCalls {
     });
   }
 
-  /** The recovery file, and what a recovery is checked against. */
+  /**
+   * The recovery file, and what a recovery is checked against.
+   * @returns `not_found`; `account_disabled` while the account is being restored
+   */
   async recovery(): Promise<Result<{ spki: Uint8Array; recovery: StoredRecovery }>> {
-    const { open, recovery } = this.#opened();
-    return open === undefined || recovery === undefined ? err('not_found') : { ok: true, spki: open.spki, recovery };
+    const found = this.#recoverable();
+    return found.ok ? { ok: true, spki: found.account.spki, recovery: found.recovery } : found;
   }
 
   /**
@@ -80,8 +84,9 @@ export class KeyCalls extends AccountCalls {
    */
   async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Result<{ account: AccountRecord }>> {
     const { row, keys, events } = this.context;
-    const { open: account, recovery } = this.#opened();
-    if (account === undefined || recovery === undefined) return err('not_found');
+    const found = this.#recoverable();
+    if (!found.ok) return found;
+    const { account, recovery } = found;
     const { secretHash: current } = recovery;
     if (current === null || !isSameHash(secretHash, current))
       return err('forbidden', 'the recovery file was replaced in the meantime');
@@ -111,9 +116,14 @@ export class KeyCalls extends AccountCalls {
     return { ok: true };
   }
 
-  #opened(): { open: AccountRecord | undefined; recovery: StoredRecovery | undefined } {
-    const { row } = this.context;
-    return { open: row.open, recovery: row.open && row.recovery() };
+  #recoverable(): Result<{ account: AccountRecord; recovery: StoredRecovery }> {
+    const { row, sql } = this.context;
+    const account = row.open;
+    const recovery = account && row.recovery();
+    if (account === undefined || recovery === undefined) return err('not_found');
+    // The pages that are still to come bring keys, which it would not revoke.
+    if (isRestoring(sql)) return err('account_disabled', 'the account is being restored');
+    return { ok: true, account, recovery };
   }
 
   #cannotInvite(by: KeyRecord, added: NewKey): Failure | undefined {
