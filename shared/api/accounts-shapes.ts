@@ -69,7 +69,8 @@ export const Usage = v.object({ files: Count, bytes: Bytes });
 
 /**
  * `usage`, `quotaBytes`, how many bytes it may reach, and `rotation` are for keys with `read` only;
- * the label of the account and its age are not for keys with `send`.
+ * the age of the account and its recovery key for those with `read` or `keys`; its label is not for
+ * keys with `send`.
  */
 export const AccountDetails = v.object({
   account: v.object({

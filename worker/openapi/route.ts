@@ -65,14 +65,14 @@ type RouteText = {
  * Caller of a route: anybody, anybody within the rate limit of an `address`, the operator, a
  * `monitor` with the `METRICS_TOKEN`, or the holder of an API key. The account checks the key and
  * its scope in the call that also does the work; `scopes` are all those that it asks for (a test
- * compares them), and `invited` says that one with `send` will do as well.
+ * compares them), and each of `instead` will do as well.
  */
 type Access =
   | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
   | {
       who: 'key';
       scopes?: readonly Scope[];
-      invited?: true;
+      instead?: readonly Scope[];
       handler: (c: Ctx, principal: Principal) => Promise<Response>;
     };
 
@@ -121,7 +121,7 @@ const jsonCodes: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_me
  */
 export function scopesOf(route: Route): (readonly Scope[])[] | undefined {
   if (route.who !== 'key') return undefined;
-  return [route.scopes ?? [], ...(route.invited === true ? [['send'] as const] : [])];
+  return [route.scopes ?? [], ...(route.instead ?? []).map((scope) => [scope])];
 }
 
 /** All codes that a route may respond with. */

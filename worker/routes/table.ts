@@ -63,7 +63,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
         : ''),
     who: 'key',
     scopes: ['write'],
-    ...(mode === 'plain' ? { invited: true } : {}),
+    ...(mode === 'plain' ? { instead: ['send'] } : {}),
     query: mode === 'plain' ? UploadQuery : UploadDetails,
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',

@@ -22,8 +22,7 @@ import { SignedCalls } from './calls/signed-calls.ts';
 import { UploadCalls } from './calls/upload-calls.ts';
 import { removeUploads } from './calls/upload-finisher.ts';
 import type { AccountEnv } from './delivery.ts';
-import { eventRetentionMs, type EventPage } from './event-rows.ts';
-import { isInvitation } from './keys/invitation.ts';
+import { eventRetentionMs, watching, type EventPage } from './event-rows.ts';
 import type { KeyMaterial, Needed, NewKey } from './keys/key-rows.ts';
 
 /** The object of one account. */
@@ -181,10 +180,7 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Events after a position, oldest first. */
   events(hash: string, page: { after: number | undefined; limit: number }): Promise<Result<EventPage>> {
-    return this.context.as(hash, undefined, ({ key }) =>
-      // Their numbers tell how much happens in the account.
-      isInvitation(key) ? err('insufficient_scope') : this.context.events.page(key, page),
-    );
+    return this.context.as(hash, watching, ({ key }) => this.context.events.page(key, page));
   }
 
   /** Records what `Pin` reports of the pins of a deleted file. */

@@ -50,6 +50,12 @@ const visibleKinds: Readonly<Record<Scope, readonly string[]>> = {
 };
 
 /**
+ * The scopes of which one is enough to read events: for other keys their numbers, which count all
+ * that happens in the account, are not.
+ */
+export const watching = ['read', 'share', 'keys'] as const satisfies readonly Scope[];
+
+/**
  * Numbers never come back (AUTOINCREMENT), and one object writes them in its own order: so a cursor
  * skips and repeats nothing.
  */
@@ -75,7 +81,8 @@ export class EventRows extends StorageRows<{ now(): number }> {
   }
 
   /**
-   * The events after a position, oldest first, that a key may see.
+   * The events after a position, oldest first, that a key may see. Without `read`, with which it sees
+   * what all keys use, its position passes no event that it does not see.
    * @returns `gone` where some after the position are no longer kept, `invalid_request` for a
    * position that no event has had
    */
@@ -88,8 +95,10 @@ export class EventRows extends StorageRows<{ now(): number }> {
     const from = after ?? first - 1;
     if (from + 1 < first)
       return err('gone', 'events after this one are no longer kept: leave after out to begin again');
+    const seesAll = key.scopes.includes('read');
     const events: EventRecord[] = [];
-    let next = from;
+    let next = seesAll ? from : (after ?? 0);
+    let position = from;
     let looked = 0;
     for (const row of this.sql.exec<EventRow>(
       'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?',
@@ -100,10 +109,12 @@ export class EventRows extends StorageRows<{ now(): number }> {
       const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
       if (isVisible) events.push(recordOf(eventColumns, row));
-      next = seq;
+      if (isVisible || seesAll) next = seq;
+      position = seq;
       looked += 1;
     }
-    return { ok: true, events, next: next === 0 ? undefined : next, more: looked === maxLooked };
+    const more = looked === maxLooked;
+    return { ok: true, events, next: more ? position : next || undefined, more };
   }
 
   /** Makes the next event have a number above a given one, where none is kept that does. */

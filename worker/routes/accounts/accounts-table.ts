@@ -95,8 +95,10 @@ export const accountRoutes: readonly Route[] = [
     summary: `What happened in the account, oldest first, for ${eventDays} days`,
     description:
       'A key sees what it did itself; with `read` the events of files, with `share` of shares, with `keys` of keys, ' +
-      'files and the account. Not for a key with `send`.',
+      'files and the account.',
     who: 'key',
+    scopes: ['read'],
+    instead: ['share', 'keys'],
     query: EventQuery,
     responses: { 200: { [json]: EventList } },
     codes: ['gone'],

@@ -99,9 +99,15 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const left = { files: allowance.files, bytes: allowance.bytes };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
-  const { id, publicKey, ...others } = accountView(account);
+  const { id, publicKey, label, createdAt } = accountView(account);
+  const manages = seesUsage || key.scopes.includes('keys');
   return c.json<AccountDetails>({
-    account: { id, publicKey, ...(!isInvitation(key) && { ...others, recovery: account.recoveryKey ?? undefined }) },
+    account: {
+      id,
+      publicKey,
+      ...(!isInvitation(key) && { label }),
+      ...(manages && { createdAt, recovery: account.recoveryKey ?? undefined }),
+    },
     usage: seesUsage ? { files: usage.files, bytes: usage.bytes } : undefined,
     quotaBytes: seesUsage ? (quotaBytes ?? undefined) : undefined,
     rotation: previous === null ? undefined : rotationView(previous, remaining),

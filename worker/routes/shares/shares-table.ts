@@ -16,7 +16,7 @@ import { changeShare, createShare, deleteShare, listShares, openShare, readShare
 
 const sharePath = '/v1/shares/:shareId';
 const params = { shareId: ShareId };
-const bySharer = { who: 'key', scopes: ['share'], invited: true } as const;
+const bySharer = { who: 'key', scopes: ['share'], instead: ['send'] } as const;
 
 export const shareRoutes: readonly Route[] = [
   route('post', '/v1/shares', 'createShare', {

@@ -17,7 +17,7 @@ import {
 const version = { 'Tus-Resumable': tusVersion };
 const digestHeader = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
-const byWriter = { who: 'key', scopes: ['write'], invited: true } as const;
+const byWriter = { who: 'key', scopes: ['write'], instead: ['send'] } as const;
 /** Headers of every response about an upload. */
 const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
 /** Headers of the response to another version of the protocol, or to none. */
@@ -56,7 +56,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
         (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
       who: 'key',
       scopes: ['write'],
-      ...(mode === 'plain' ? { invited: true } : {}),
+      ...(mode === 'plain' ? { instead: ['send'] } : {}),
       requiredHeaders: version,
       headers: {
         'Upload-Length': 'bytes of the file',

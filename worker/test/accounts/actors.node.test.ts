@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyList, BackupPage, FileList } from '../../../shared/api.ts';
-import { keyIdOf, newAccountId, parseApiKey } from '../../../shared/crypto/index.ts';
+import { generateKeyPair, keyIdOf, newAccountId, parseApiKey } from '../../../shared/crypto/index.ts';
 import { adminToken, metricsToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
 import { ci } from '../../../testkit/long-run.ts';
 import { client, pathOf, signedPath, type Client } from '../../../testkit/api-client.ts';
@@ -29,7 +29,10 @@ afterAll(() => service.close());
 type World = Awaited<ReturnType<typeof newWorld>>;
 
 async function newWorld() {
-  const { id, call } = await newOwner(service);
+  const { publicPem: recovery } = await generateKeyPair();
+  const { account, apiKey } = await operator.createAccount({ label: 'of the test', recovery });
+  const { id, publicKey, createdAt } = account;
+  const call = client(service.url, apiKey);
   const key = await parseApiKey(call.apiKey);
   if (key === undefined) throw new Error('it is an API key');
   await operator.changeAccount({ id, label: 'label of the owner' });
@@ -42,8 +45,7 @@ async function newWorld() {
   const second = await call.withKey(['keys']);
   const page = await operator.backUpAccount({ id, limit: 100 });
   const lost = [newAccountId(), newAccountId(), newAccountId()] as const;
-  const { publicKey } = (await call.getAccount()).account;
-  return { id, call, key, publicKey, plain, sealed, gone, shares, second, page, lost };
+  return { id, call, key, publicKey, createdAt, plain, sealed, gone, shares, second, page, lost };
 }
 
 /** Returns what the owner has, as far as it does not change by itself. */
@@ -109,6 +111,9 @@ async function last(asked: Promise<Response>[]): Promise<Response> {
 /** Views that may be seen: a path, and texts that its response then has. */
 const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = {
   label: () => ['/v1/account', 'label of the owner'],
+  age: ({ world }) => ['/v1/account', `"createdAt":"${world.createdAt}"`],
+  recoveryKey: () => ['/v1/account', '"recovery":"'],
+  maker: ({ world }) => ['/v1/account', `"createdBy":"${keyIdOf(world.key.hash)}"`],
   usage: () => ['/v1/account', 'label of the owner', '"usage"'],
   files: ({ world }) => ['/v1/storage', world.sealed.fileId],
   names: () => ['/v1/storage', 'name of the owner'],

@@ -24,8 +24,11 @@ type As =
  */
 export type Actor = { as: As; knowsShare?: true; sees: readonly string[] } & Partial<Record<Column, readonly string[]>>;
 
+/** What any key sees of itself. */
+const own = ['maker'];
+const about = [...own, 'label', 'age', 'recoveryKey'];
 const readable = [
-  'label',
+  ...about,
   'usage',
   'privateKey',
   'files',
@@ -64,8 +67,8 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
     { as: 'stranger', sees: [] },
     { as: 'nobody', sees: [] },
   ],
-  'API key, `write`': [{ as: { scopes: ['write'] }, sees: ['label'], plant: ['plain', 'brief', 'encrypted'] }],
-  'API key, `send`': [{ as: { scopes: ['send'] }, sees: [], plant: ['brief'] }],
+  'API key, `write`': [{ as: { scopes: ['write'] }, sees: [...own, 'label'], plant: ['plain', 'brief', 'encrypted'] }],
+  'API key, `send`': [{ as: { scopes: ['send'] }, sees: own, plant: ['brief'] }],
   'API key, `read` and `write`': [
     {
       as: { scopes: ['read', 'write'] },
@@ -76,12 +79,12 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
     },
   ],
   'API key, `read`': [{ as: { scopes: ['read'] }, sees: readable }],
-  'API key, `delete`': [{ as: { scopes: ['delete'] }, sees: ['label'], delete: ['file', 'files'] }],
+  'API key, `delete`': [{ as: { scopes: ['delete'] }, sees: [...own, 'label'], delete: ['file', 'files'] }],
   'API key, `share`': [
     {
       as: { scopes: ['share'] },
       knowsShare: true,
-      sees: ['label', 'shareEvents', 'shares', 'share'],
+      sees: [...own, 'label', 'shareEvents', 'shares', 'share'],
       withhold: ['useUp', 'shorten', 'revokeShare'],
       plant: ['share', 'prolong'],
       delete: ['share'],
@@ -90,7 +93,7 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
   'API key, `keys`': [
     {
       as: { scopes: ['keys'] },
-      sees: ['label', 'fileEvents', 'keyEvents', 'keys'],
+      sees: [...about, 'fileEvents', 'keyEvents', 'keys'],
       plant: ['key'],
       delete: ['key'],
     },

@@ -94,9 +94,11 @@ describe('the events of an account', () => {
     expect(await seen('share')).toEqual(['share.created']);
     expect(await seen('keys')).toEqual(['file.stored', 'key.created']);
     expect(await seen('keys', 'share')).toEqual(['file.stored', 'key.created', 'share.created']);
-    const writer = await owner.call.withKey(['write', 'delete']);
-    const { fileId } = await writer.store('plain', 'its own');
-    expect(await events(writer)).toMatchObject([{ action: 'file.stored', fileId }]);
+    for (const scopes of [['write'], ['delete'], ['write', 'delete'], ['send']] satisfies Scope[][])
+      expect(await problemOf((await owner.call.withKey(scopes)).ask('listEvents'))).toBe('403 insufficient_scope');
+    const both = await owner.call.withKey(['write', 'share']);
+    const { fileId } = await both.store('plain', 'its own');
+    expect(await events(both)).toMatchObject([{ action: 'share.created' }, { action: 'file.stored', fileId }]);
     const stranger = await newOwner(service);
     expect(JSON.stringify(await events(stranger.call))).not.toContain(share.id);
     expect(await problemOf(client(service.url, '').ask('listEvents'))).toBe('401 unauthorized');
@@ -131,6 +133,27 @@ describe('the events of an account', () => {
     expect({ events: unseen.events, cursor: unseen.cursor === cursor }).toEqual({ events: [], cursor: false });
     const { fileId } = await owner.call.store('plain', 'last');
     expect((await reader.listEvents({ after: cursor })).events).toMatchObject([{ fileId }]);
+  });
+
+  it.each<Scope>(['share', 'keys'])(
+    'whose cursor tells a key with %s alone nothing of what it does not see',
+    async (scope) => {
+      const reader = await owner.call.withKey([scope]);
+      const act = async (kind: Scope): Promise<unknown> =>
+        await (kind === 'share' ? newShare() : owner.call.withKey(['write']));
+      await act(scope);
+      const seen = await reader.listEvents();
+      await act(scope === 'share' ? 'keys' : 'share');
+      expect(await reader.listEvents()).toEqual(seen);
+      expect(await reader.listEvents({ after: seen.cursor })).toEqual({ events: [], cursor: seen.cursor, more: false });
+      await act(scope);
+      expect((await reader.listEvents({ after: seen.cursor })).events).toHaveLength(1);
+    },
+  );
+
+  it('that a key with share does not see give it no cursor', async () => {
+    const reader = await owner.call.withKey(['share']);
+    expect(await reader.listEvents()).toEqual({ events: [], more: false });
   });
 
   it('refuse a cursor that they have not given out', async () => {

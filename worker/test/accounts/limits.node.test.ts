@@ -182,6 +182,20 @@ describe('an API key with limits', () => {
   });
 });
 
+it('what is left for a key without read tells nothing of what others store, and holds them, too', async () => {
+  const maker = await limited({ files: 3, bytes: 3000 });
+  const inbox = await maker.withKey(['write'], { limits: { files: 3, bytes: 3000 } });
+  const left = async (): Promise<unknown> => (await inbox.getAccount()).key.left;
+  expect(await left()).toEqual({ files: 3, bytes: 3000 });
+  await put(maker, fresh(1000));
+  await (await maker.withKey(['write'])).store('plain', fresh(1000));
+  expect(await left()).toEqual({ files: 3, bytes: 3000 });
+  expect(await problemOf(put(inbox, fresh(1001)))).toBe(full);
+  await inbox.store('plain', fresh(10));
+  expect(await left()).toEqual({ files: 2, bytes: 2990 });
+  expect(await problemOf(put(inbox, fresh(10)))).toBe(full);
+});
+
 it('usage is for keys with read', async () => {
   const about = async (scopes: Scope[]): Promise<AccountDetails> =>
     await (await owner.call.withKey(scopes)).getAccount();

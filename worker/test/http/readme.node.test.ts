@@ -69,8 +69,7 @@ it.each([
   ['docs/operating.md', operating, true],
 ])('%s lists every route of its readers with its access, and no other', (_, manual, isOperators) => {
   const access = (route: Route): string => {
-    if (route.who === 'key')
-      return [...(route.scopes ?? ['key']), ...(route.invited === true ? ['send'] : [])].join(' ');
+    if (route.who === 'key') return [...(route.scopes ?? ['key']), ...(route.instead ?? [])].join(' ');
     if (route.who === 'monitor') return 'METRICS_TOKEN';
     return route.who === 'operator' ? 'operator' : 'anybody';
   };

@@ -1,8 +1,7 @@
 /** The limits of API keys, and what counts for them. */
 import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, exists, insert } from '../../sql.ts';
-import { ofInvitation } from './invitation.ts';
+import { all, insert, list } from '../../sql.ts';
 import { leftBeside, type Promised } from './promised.ts';
 import type { Reserved } from './reserved.ts';
 
@@ -14,7 +13,7 @@ export type Limits = { files?: number | undefined; bytes?: number | undefined; f
 /**
  * Amounts that a key may still store; undefined if nothing limits them. `bytes`: altogether;
  * `fileBytes`: in one file, by the limits of keys; `accountBytes`: by the quota of the account, and
- * for an invitation by the limits of the keys that it descends from.
+ * for a key without `read` by the limits of the keys that it descends from.
  */
 export type Allowance = {
   files: number | undefined;
@@ -76,11 +75,13 @@ export function exceedsPromise(
   seesUsage: boolean,
 ): Failure | undefined {
   const { files: ofFiles = 0, bytes: ofBytes = 0 } = promised;
-  if (ofFiles > files) return cannotPromise(`limits.files is ${ofFiles}, and the limits of your key leave ${files}`);
-  if (ofBytes > bytes) return cannotPromise(`limits.bytes is ${ofBytes}, and the limits of your key leave ${bytes}`);
-  const left = seesUsage ? `${Math.max(0, accountBytes)}` : 'less';
+  const shown = (left: number): string => (seesUsage ? `${Math.max(0, left)}` : 'less');
+  if (ofFiles > files)
+    return cannotPromise(`limits.files is ${ofFiles}, and the limits of your key leave ${shown(files)}`);
+  if (ofBytes > bytes)
+    return cannotPromise(`limits.bytes is ${ofBytes}, and the limits of your key leave ${shown(bytes)}`);
   if (ofBytes > accountBytes)
-    return cannotPromise(`limits.bytes is ${ofBytes}, and the quota of the account leaves ${left}`);
+    return cannotPromise(`limits.bytes is ${ofBytes}, and the quota of the account leaves ${shown(accountBytes)}`);
   return undefined;
 }
 
@@ -107,7 +108,10 @@ export function exceedsAllowance(
     return full(`the limits of the API key leave ${fileBytes} bytes for a file`);
   // Without a number: a key without `read` does not see what the account uses.
   if (accountBytes !== undefined && bytes > accountBytes)
-    return { ...err('quota_exceeded', 'the account has reached its quota'), hint: overQuota };
+    return {
+      ...err('quota_exceeded', 'the account has reached its quota, or a key that made yours its limits'),
+      hint: overQuota,
+    };
   return undefined;
 }
 
@@ -134,7 +138,7 @@ export class KeyLimits extends StorageRows {
 
   /**
    * Returns what a key may still store besides what is taken, by its own limits and those of its
-   * ancestors. Without a number for a guest where other guests count in it.
+   * ancestors. Without a number for a key without `read` where what others store counts in it.
    */
   allowance(id: string, taken: Taken): Allowance {
     const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
@@ -145,7 +149,8 @@ export class KeyLimits extends StorageRows {
     );
     const lines = limits.length === 0 ? undefined : this.#linesOf([...taken.reserved, ...taken.promised]);
     const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
-    const isGuest = exists(this.sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
+    const scopes = list<string>(this.sql, 'SELECT scopes FROM api_key WHERE id = ?', id)[0]?.split(' ') ?? [];
+    const isExact = taken.isForInvitation === true || scopes.includes('read');
     const by = taken.isForInvitation === true ? undefined : id;
     for (const limit of limits) {
       const counts = ({ apiKey }: { apiKey: string }): boolean => lines?.get(apiKey)?.has(limit.key_id) === true;
@@ -155,7 +160,7 @@ export class KeyLimits extends StorageRows {
       const files = leftBeside(promised, 'files', (limit.files ?? Infinity) - counted.length, by);
       const reserved = counted.reduce((sum, each) => sum + each.bytes, 0);
       const bytes = leftBeside(promised, 'bytes', (limit.bytes ?? Infinity) - reserved, by);
-      if (isGuest && limit.key_id !== id) {
+      if (!isExact && limit.key_id !== id) {
         const most = files < 1 ? noFile : Math.min(bytes, limit.file ?? Infinity);
         allowance.accountBytes = Math.min(allowance.accountBytes, most);
         continue;
@@ -170,7 +175,7 @@ export class KeyLimits extends StorageRows {
       bytes: left(allowance.bytes),
       fileBytes: left(allowance.fileBytes),
       accountBytes: allowance.accountBytes === Infinity ? undefined : allowance.accountBytes,
-      isGuest,
+      isGuest: scopes.includes('send'),
     };
   }
 
