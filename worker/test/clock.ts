@@ -198,7 +198,8 @@ export class Account extends RealAccount {
       | 'key_usage'
       | 'provisional_file'
       | 'rotation'
-      | 'rotation_file',
+      | 'rotation_file'
+      | 'key_limit',
   ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }

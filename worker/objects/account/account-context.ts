@@ -121,6 +121,15 @@ export class AccountContext {
     return result;
   }
 
+  /** Runs an operation that adds to the log, as `as`, if the key may add to it today. */
+  async adding<T extends object>(
+    hash: string,
+    scope: Needed,
+    operation: (caller: Caller) => Result<T> | Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    return await this.as(hash, scope, (caller) => this.events.refusal(caller.key.id) ?? operation(caller));
+  }
+
   /**
    * The caller's key, and the account's keys.
    * @param withSealed also the private one, sealed to the caller's key

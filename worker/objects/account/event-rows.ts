@@ -3,9 +3,9 @@ import { eventDays, type Scope } from '../../../shared/api.ts';
 import { dayMs } from '../../../shared/time.ts';
 import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
-import { err, type Result } from '../result.ts';
+import { err, type Failure, type Result } from '../result.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { exists, insert, least, list } from '../sql.ts';
+import { exists, first, insert, least, list } from '../sql.ts';
 import { eventColumns } from './tables.ts';
 
 /** Least time for which an event is kept, in ms. */
@@ -14,6 +14,19 @@ export const eventRetentionMs = eventDays * dayMs;
 const pruneMs = dayMs;
 /** Number of events that one alarm removes, and one page reads, so that a call stays short. */
 const maxLooked = 10_000;
+
+/**
+ * A key and those that it descends from, for events: an invitation counts for itself alone, so that
+ * no guest uses up what others may add.
+ */
+const maker = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key
+  JOIN line ON api_key.id = line.id WHERE created_by IS NOT NULL AND scopes <> 'send')`;
+
+/**
+ * The most events that a key with limits adds on a day of UTC. A guest who stores 200 files, shares
+ * them at once and changes that link 10 times adds about 2,400.
+ */
+const maxAdded = 5000;
 
 /** An event; `number` counts the events of the account, `time` is in ms. */
 export type EventRecord = RecordOf<typeof eventColumns>;
@@ -61,8 +74,22 @@ export const watching = ['read', 'share', 'keys'] as const satisfies readonly Sc
  */
 export class EventRows extends StorageRows<{ now(): number }> {
   /** Records what happens, in the transaction of the caller's that makes it happen. */
-  add({ action, by, subject }: NewEvent): void {
-    insert(this.sql, 'event', rowOf(eventColumns, { time: this.context.now(), action, by, subject }));
+  add(event: NewEvent): void {
+    this.#insert({ time: this.context.now(), ...event });
+  }
+
+  /**
+   * Refuses a key with limits that has added as many events as it may today. What only ends
+   * something asks for nothing: there is no more of that than was made.
+   * @returns `rate_limited`
+   */
+  refusal(by: string): Failure | undefined {
+    const now = this.context.now();
+    const full = 'key_limit WHERE key_id IN (SELECT id FROM line) AND added_on = ?2 AND added >= ?3';
+    const query = `${maker} SELECT 1 FROM ${full}`;
+    if (first(this.sql, query, by, Math.floor(now / dayMs), maxAdded) === undefined) return undefined;
+    const detail = 'the API key, or one that it comes from, has changed as much today as a key with limits may';
+    return err('rate_limited', detail, Math.ceil((dayMs - (now % dayMs)) / 1000));
   }
 
   /**
@@ -76,13 +103,24 @@ export class EventRows extends StorageRows<{ now(): number }> {
         change === undefined ? (['share.opened', null] as const) : (['share.changed', change.by] as const);
       const isKnown = exists(this.sql, 'event WHERE source = ?', source);
       if (isKnown || time <= this.context.now() - eventRetentionMs) continue;
-      insert(this.sql, 'event', rowOf(eventColumns, { time, action, by, subject: share, source }));
+      this.#insert({ time, action, by, subject: share, source });
     }
   }
 
+  #insert(event: NewEvent & Pick<EventRecord, 'time'> & { source?: string }): void {
+    insert(this.sql, 'event', rowOf(eventColumns, event));
+    if (event.by === null) return;
+    this.sql.exec(
+      `${maker} UPDATE key_limit SET added = iif(added_on = ?2, added, 0) + 1, added_on = ?2
+       WHERE key_id IN (SELECT id FROM line)`,
+      event.by,
+      Math.floor(this.context.now() / dayMs),
+    );
+  }
+
   /**
-   * The events after a position, oldest first, that a key may see. Without `read`, with which it sees
-   * what all keys use, its position passes no event that it does not see.
+   * The events after a position, oldest first, that a key may see. Without `read`, with which it
+   * sees what all keys use, its position passes no event that it does not see.
    * @returns `gone` where some after the position are no longer kept, `invalid_request` for a
    * position that no event has had
    */
@@ -91,9 +129,9 @@ export class EventRows extends StorageRows<{ now(): number }> {
     const last = this.last();
     if (after !== undefined && after > last)
       return err('invalid_request', 'after is not an ID of this account’s events');
-    const first = least(this.sql, 'seq', 'event') ?? last + 1;
-    const from = after ?? first - 1;
-    if (from + 1 < first)
+    const oldest = least(this.sql, 'seq', 'event') ?? last + 1;
+    const from = after ?? oldest - 1;
+    if (from + 1 < oldest)
       return err('gone', 'events after this one are no longer kept: leave after out to begin again');
     const seesAll = key.scopes.includes('read');
     const events: EventRecord[] = [];

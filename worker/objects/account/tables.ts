@@ -72,6 +72,12 @@ export const hiddenKeyColumns = {
   signer: optional(bytes('signer')),
 };
 
+/** Counts of the events that a key with limits, or one that descends from it, added on a day. */
+const addedColumns = {
+  addedOn: integer('added_on', 'INTEGER NOT NULL DEFAULT 0'),
+  added: integer('added', 'INTEGER NOT NULL DEFAULT 0'),
+};
+
 export const fileColumns = {
   number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
   fileId: text('file_id', 'TEXT NOT NULL UNIQUE'),
@@ -200,6 +206,7 @@ const described = {
   share: { ...hiddenShareColumns, ...shareColumns },
   receipt: receiptColumns,
   event: eventColumns,
+  key_limit: addedColumns,
   outbox: { requestId: optional(text('request_id')) },
 } satisfies Record<string, Columns>;
 
@@ -233,7 +240,8 @@ const described = {
  * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it
  *   yet, in hex.
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of
- *   one file; and what is stored that the key, or one that descends from it, stored.
+ *   one file; and what is stored that the key, or one that descends from it, stored. `added`: how
+ *   many events those added on the day `added_on`, which is counted since 1970.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm
  *   removes a row at `due`. `changed_at`: when its terms were last changed, as the object says.
  * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it
@@ -300,7 +308,7 @@ const additions = `
     upload_id TEXT NOT NULL, leaf INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (upload_id, leaf)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS key_limit (
     key_id TEXT PRIMARY KEY, max_files INTEGER, max_bytes INTEGER, max_file_bytes INTEGER, files INTEGER NOT NULL,
-    bytes INTEGER NOT NULL) WITHOUT ROWID;
+    bytes INTEGER NOT NULL, ${definitions(described.key_limit)}) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS api_key_invited ON api_key (id) WHERE scopes = 'send' AND revoked_at IS NULL;
   CREATE TABLE IF NOT EXISTS share (${definitions(described.share)});
   CREATE INDEX IF NOT EXISTS share_key ON share (api_key);

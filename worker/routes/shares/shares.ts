@@ -206,7 +206,7 @@ function shareView(share: ShareRecord, { state, opens, opensLeft, expiresAt }: T
   return { ...viewed(shareColumns, Share, { ...share, opens, expiresAt }), state, opensLeft };
 }
 
-/** The ETag of a share, which never comes back: without a change, what is left only becomes less. */
+/** The ETag of a share. None comes back: between two changes fewer and fewer opens are left. */
 function etagOf({ state, opensLeft, expiresAt, changedAt }: Terms): string {
   return `"${state}-${opensLeft}-${expiresAt}-${changedAt ?? 0}"`;
 }

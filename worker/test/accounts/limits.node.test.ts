@@ -1,9 +1,10 @@
 /** Limits of API keys: how much may be stored with one, whatever the way. */
-import { request } from 'node:http';
+import { request as httpRequest } from 'node:http';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AccountDetails, ResumableUpload, Scope } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
+import { ask, begin, dayMs, request, share, soon, store } from '../invitations/guest.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
 
@@ -75,7 +76,7 @@ describe('an API key with limits', () => {
     const call = await limited({ fileBytes: 1000 });
     const { hostname, port } = new URL(service.url);
     const status = await new Promise((resolve, reject) => {
-      const asked = request({
+      const asked = httpRequest({
         hostname,
         port,
         path: '/v1/storage/plain',
@@ -179,6 +180,85 @@ describe('an API key with limits', () => {
       expect(await problemOf(owner.call.ask('createKey', { label: 'x', scopes: ['write'], limits }))).toBe(
         '400 invalid_request',
       );
+  });
+});
+
+describe('what a key with limits adds to the log', () => {
+  const scopes: Scope[] = ['read', 'write', 'delete', 'keys', 'share'];
+  const limits = { files: 200, bytes: 10_000 };
+  const events = () => owner.object.rows('event');
+  const added = async ({ id }: { id: string }): Promise<unknown> =>
+    (await owner.object.rows('key_limit')).find((row) => row['key_id'] === id)?.['added'];
+  const byKey = async ({ id }: { id: string }): Promise<number> =>
+    (await events()).filter((row) => row['api_key'] === id).length;
+  const useUp = ({ id }: { id: string }): Promise<unknown> => {
+    const today = Math.floor(Date.now() / dayMs);
+    return owner.object.change(`UPDATE key_limit SET added = 5000, added_on = ${today} WHERE key_id = '${id}'`);
+  };
+  const upload = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '3', 'Upload-Metadata': 'filename eA==' };
+  const details = Buffer.from(`sealpin/v1\n${'x'.repeat(2000)}`).toString('base64');
+  type Had = { fileId: string; shareId: string; publicKey: string };
+  const ways: [string, (by: Client, had: Had) => Promise<Response>][] = [
+    ['storing', (by) => ask(by, fresh(10), soon(dayMs))],
+    ['an upload', (by) => begin(by, 3)],
+    ['an encrypted upload', (by) => by.ask('createUploadEncrypted', {}, { headers: upload })],
+    ['a change of a file', (by, { fileId }) => by.ask('changeFile', { fileId, details })],
+    ['a share', (by, { fileId }) => by.ask('createShare', request([fileId]))],
+    ['a change of a share', (by, { shareId }) => by.ask('changeShare', { shareId, opens: 9 })],
+    ['a key', (by) => by.ask('createKey', { label: 'x', scopes: ['write'] })],
+    ['another pair', (by, { publicKey }) => by.ask('rotateAccount', { publicKey })],
+  ];
+
+  it.each<[string, Scope[], string[]]>([
+    ['a guest', ['send'], ['storing', 'an upload', 'a share', 'a change of a share']],
+    ['an inbox', ['write'], ['storing', 'an upload', 'an encrypted upload', 'a change of a file']],
+    ['any other', scopes, ways.map(([name]) => name)],
+  ])('is so much a day (%s), refused before anything is changed', async (_, of, can) => {
+    const by = await owner.call.withKey(of, { limits });
+    const { fileId } = await store(by);
+    const sharer = of.includes('write') ? owner.call : by;
+    const { id: shareId } = await share(sharer, [fileId]);
+    const { publicKey } = (await by.getAccount()).account;
+    await useUp(by);
+    const before = await events();
+    for (const [name, way] of ways.filter(([each]) => can.includes(each))) {
+      const refused = await way(by, { fileId, shareId, publicKey });
+      const seconds = Number(refused.headers.get('Retry-After'));
+      expect(seconds > 0 && seconds <= dayMs / 1000, name).toBe(true);
+      expect(await problemOf(refused), name).toBe('429 rate_limited');
+    }
+    expect(await events()).toEqual(before);
+    expect(await owner.object.rows('upload')).toEqual([]);
+    // What ends something is not refused, nor what others do.
+    if (of.includes('send')) await by.deleteShare({ shareId });
+    if (of.includes('delete')) await by.deleteFile({ fileId });
+    await store(await owner.call.withKey(of, { limits }));
+    await store(owner.call);
+    await owner.object.wait(dayMs);
+    expect((await ask(by, fresh(10), soon(2 * dayMs))).status).toBe(201);
+    expect(await added(by)).toBe(1);
+  });
+
+  it('is every event of its own, and of keys that it made but for guests', async () => {
+    const by = await owner.call.withKey(scopes, { limits });
+    const inbox = await by.withKey(['write'], { limits: { files: 10 } });
+    const guest = await by.withKey(['send'], { limits: { files: 5, bytes: 100 } });
+    const { fileId } = await store(guest);
+    const { id } = await share(guest, [fileId]);
+    await guest.changeShare({ shareId: id, expiresAt: soon(3_600_000) });
+    await guest.deleteShare({ shareId: id });
+    const stored = await store(inbox);
+    await inbox.ask('changeFile', { fileId: stored.fileId, details });
+    await by.deleteFile({ fileId: stored.fileId });
+    expect(await byKey(guest)).toBe(6);
+    expect(await added(guest)).toBe(6);
+    expect(await byKey(inbox)).toBe(2);
+    expect(await added(inbox)).toBe(2);
+    expect(await byKey(by)).toBe(3);
+    expect(await added(by)).toBe(5);
+    await useUp(by);
+    expect(await problemOf(ask(inbox, fresh(10)))).toBe('429 rate_limited');
+    await store(guest);
   });
 });
 

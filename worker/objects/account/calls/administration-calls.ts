@@ -45,8 +45,8 @@ export class AdministrationCalls extends AccountCalls {
   }
 
   /**
-   * Changes what is given; a quota below what is stored deletes nothing. The keys of an account that
-   * is being restored stay disabled until that has ended.
+   * Changes what is given; a quota below what is stored deletes nothing. The keys of an account
+   * that is being restored stay disabled until that has ended.
    * @returns the account as it is then; `not_found`
    */
   async change({ label, ...changes }: AccountChanges): Promise<Result<AdministeredAccount>> {

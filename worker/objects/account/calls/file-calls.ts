@@ -69,30 +69,29 @@ export class FileCalls extends AccountCalls {
    * @returns the file as it is now; `conflict` where it was changed after the version that the
    * update was made from
    */
-  async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
+  change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
     const { files, events, alarm, erased } = this.context;
-    const caller = this.context.authorize(hash, 'write');
-    if (!caller.ok) return caller;
-    const { id: by, scopes } = caller.key;
-    const { version, rewrapped, details, ...others } = update;
-    const isDetails = details !== undefined && Object.values(others).every((each) => each === undefined);
-    if (update.expiresAt !== undefined && !scopes.includes('delete'))
-      return err('insufficient_scope', 'this needs a key with the scope delete');
-    const changed = this.context.transaction((): Result<{ file: FileRecord }> => {
-      const file = files.find(fileId);
-      if (!scopes.includes('read') && !(isDetails && file?.createdBy === by)) return mustRead();
-      if (file === undefined) return files.missing(fileId);
-      const isOtherPair = update.tags !== undefined && !this.context.isCurrent(update.spki);
-      if (file.version !== version || file.rewrapped !== rewrapped || isOtherPair) return changedMeanwhile();
-      files.update(fileId, update);
-      events.add({ action: 'file.changed', by, subject: fileId });
-      const now = files.find(fileId);
-      return now === undefined ? err('not_found') : { ok: true, file: now };
+    return this.context.adding(hash, 'write', async ({ key: { id: by, scopes } }) => {
+      const { version, rewrapped, details, ...others } = update;
+      const isDetails = details !== undefined && Object.values(others).every((each) => each === undefined);
+      if (update.expiresAt !== undefined && !scopes.includes('delete'))
+        return err('insufficient_scope', 'this needs a key with the scope delete');
+      const changed = this.context.transaction((): Result<{ file: FileRecord }> => {
+        const file = files.find(fileId);
+        if (!scopes.includes('read') && !(isDetails && file?.createdBy === by)) return mustRead();
+        if (file === undefined) return files.missing(fileId);
+        const isOtherPair = update.tags !== undefined && !this.context.isCurrent(update.spki);
+        if (file.version !== version || file.rewrapped !== rewrapped || isOtherPair) return changedMeanwhile();
+        files.update(fileId, update);
+        events.add({ action: 'file.changed', by, subject: fileId });
+        const now = files.find(fileId);
+        return now === undefined ? err('not_found') : { ok: true, file: now };
+      });
+      if (!changed.ok) return changed;
+      if (changed.file.expiresAt !== null) await alarm.by(changed.file.expiresAt);
+      if (update.header !== undefined || details !== undefined) await erased();
+      return changed;
     });
-    if (!changed.ok) return changed;
-    if (changed.file.expiresAt !== null) await alarm.by(changed.file.expiresAt);
-    if (update.header !== undefined || details !== undefined) await erased();
-    return changed;
   }
 
   /** A file that a caller may delete, for the conditions of the request. */

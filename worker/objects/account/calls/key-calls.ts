@@ -24,7 +24,7 @@ export class KeyCalls extends AccountCalls {
    * @returns `conflict` where the account has another pair by now
    */
   add(hash: string, key: NewKey, spki: Uint8Array): Promise<Result> {
-    return this.context.as(hash, 'keys', async (caller) => {
+    return this.context.adding(hash, 'keys', async (caller) => {
       const failure = exceedsIssuer(caller.key, key) ?? this.#cannotInvite(caller.key, key);
       if (failure !== undefined) return failure;
       if (key.sealed !== null && !this.context.isCurrent(spki))

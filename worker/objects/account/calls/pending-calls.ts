@@ -52,7 +52,7 @@ export class PendingCalls extends AccountCalls {
     bytes = 0,
   ): Promise<Result<KeyMaterial & Begun & { renewMs: number }>> {
     const { alarm, claims, now } = this.context;
-    return this.context.as(hash, storing, async (caller) => {
+    return this.context.adding(hash, storing, async (caller) => {
       const begun = this.#begin(claim, fileId, caller.key.id, bytes);
       if (!begun.ok) return begun;
       if (claim !== undefined) await alarm.by(now() + pendingMs);

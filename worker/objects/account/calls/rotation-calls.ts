@@ -55,7 +55,7 @@ export class RotationCalls extends AccountCalls {
     return this.#as(hash, async ({ key }) => {
       if (!this.context.isCurrent(replaces) || rotation.previous() !== null)
         return { ok: true, revoked: [], shares: [] };
-      const superseded = keys.superseded(key, now());
+      const superseded = events.refusal(key.id) ?? keys.superseded(key, now());
       if (!superseded.ok) return superseded;
       const revoked = this.context.transaction(() => {
         events.add({ action: 'account.rotated', by: key.id, subject: '' });

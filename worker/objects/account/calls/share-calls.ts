@@ -62,7 +62,7 @@ export class ShareCalls extends AccountCalls {
    * deleted or the key revoked meanwhile, `overloaded`
    */
   create(hash: string, requested: NewShare, record: NewRecord['record']): Promise<Result<{ share: ShareRecord }>> {
-    return this.context.as(hash, sharing, async ({ account, key }) => {
+    return this.context.adding(hash, sharing, async ({ account, key }) => {
       const { shares, alarm, now } = this.context;
       const share = { ...requested, createdBy: key.id, changedAt: null, expiresAt: this.#expiryOf(requested) };
       const dueMs = now() + makingMs;
@@ -134,7 +134,7 @@ export class ShareCalls extends AccountCalls {
    * `overloaded`
    */
   change(hash: string, id: string, { expiresAt, ...change }: TermsChange): Promise<Result<ChangedShare>> {
-    return this.context.as(hash, sharing, async ({ key }) => {
+    return this.context.adding(hash, sharing, async ({ key }) => {
       const share = this.#visible(id, key);
       if (share === undefined) return await this.#missing(id, key);
       const end = expiresAt === undefined ? undefined : this.#newEnd(share, key, expiresAt);

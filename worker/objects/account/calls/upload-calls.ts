@@ -74,7 +74,7 @@ export class UploadCalls extends AccountCalls {
     { details, isProvisional }: BegunFile,
     claim: Claim | undefined,
   ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
-    return this.context.as(hash, storing, async ({ key }) => {
+    return this.context.adding(hash, storing, async ({ key }) => {
       const { uploads, claims, files, alarm, env, now } = this.context;
       const { uploadId, mode, length } = upload;
       const expiresAt = restUntil(now(), key, details);
