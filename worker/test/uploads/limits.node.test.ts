@@ -107,8 +107,9 @@ describe('what an upload announces', () => {
     const maker = await guest({ files: 3 }, owner.call, ['write', 'keys']);
     const [one, other] = [await guest(undefined, maker), await guest({ files: 2 }, maker)];
     expect(await begun(one, 2, 5)).toBe(2);
+    // Without `read`, the other is not told what the first takes.
     expect([await leftOf(one), await leftOf(other), await leftOf(maker)].map((each) => (each as Limits).files)).toEqual(
-      [1, 1, 1],
+      [1, 2, 1],
     );
     expect(await leftOf(owner.call)).toEqual({});
     expect(await begun(other, 2, 5)).toBe(1);
