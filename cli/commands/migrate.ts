@@ -59,7 +59,7 @@ export const command = defineCommand({
         : 'continues in the background; progress: sealpin migrate --status',
     );
     await context.output.result({ migration, refused }, [migrationText(migration)]);
-    return refused.length === 0 || args.background ? 0 : 1;
+    return migration.state === 'done' || args.background ? 0 : 1;
   },
 });
 
@@ -108,7 +108,8 @@ async function refusedOf(
 ): Promise<SurveyedPin[]> {
   const refused: SurveyedPin[] = [];
   if (state !== 'running' || failed === 0) return refused;
-  for await (const pin of pins('failed')) if (pin.service === to) refused.push(pin);
+  for (const bad of ['failed', 'lost'] as const)
+    for await (const pin of pins(bad)) if (pin.service === to) refused.push(pin);
   if (!output.json) for (const pin of refused) output.warn(troubleOf(pin));
   return refused;
 }

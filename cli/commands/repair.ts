@@ -30,31 +30,32 @@ export const command = defineCommand({
     const { output, signal } = context;
     const routes = operator(await operatedService(context), context);
     const begun = await routes.repair();
-    const isWaiting = ({ dueAt }: SurveyedPin): boolean => dueAt !== undefined && Date.parse(dueAt) <= begun + secondMs;
     const bad: SurveyedPin[] = [];
     const so = { pins: 0, copying: 0, waiting: 0 };
     for (let cursor: string | undefined, idle = 0, before = 0; ;) {
       const { pins, cursor: next } = await routes.pinPage(cursor);
-      const waiting = pins.filter(isWaiting).length;
+      const seen = pins.map((pin) => ({ pin, state: stateSince(begun, pin) }));
+      const waiting = seen.filter(({ state }) => state === 'waiting').length;
       idle = waiting === before ? idle + 1 : 0;
       before = waiting;
       if (waiting > 0 && idle < idlePolls) {
         await sleep(repairPollMs, signal);
         continue;
       }
-      for (const pin of pins) {
-        so.pins += 1;
-        if (isWaiting(pin)) so.waiting += 1;
-        else if (pin.state === 'wanted' || pin.state === 'copying') so.copying += 1;
-        else if (pin.state === 'lost' || pin.state === 'failed') bad.push(pin);
-        if (bad.at(-1) === pin && !output.json) output.warn(troubleOf(pin));
+      for (const { pin, state } of seen) {
+        if (state !== 'new') so.pins += 1;
+        if (state === 'waiting' || state === 'copying') so[state] += 1;
+        if (state !== 'bad') continue;
+        bad.push(pin);
+        if (!output.json) output.warn(troubleOf(pin));
       }
       if (next === undefined) break;
       cursor = next;
     }
+    const inOrder = bad.length + so.copying + so.waiting === 0 ? ': no backend lacks its bytes' : '';
     output.note(
       bad.length === 0
-        ? `${countText(so.pins - so.waiting, 'pin')} looked at: no backend lacks its bytes`
+        ? `${countText(so.pins - so.waiting, 'pin')} looked at${inOrder}`
         : `in trouble: ${bad.length} of ${countText(so.pins, 'pin')}`,
     );
     if (so.copying > 0) output.note(`bytes are copied for ${countText(so.copying, 'pin')}`);
@@ -64,3 +65,21 @@ export const command = defineCommand({
     return bad.length + so.waiting === 0 ? 0 : exitOf({ code: 'pinning_unavailable' });
   },
 });
+
+/**
+ * State of a pin as it was seen since a time, in ms. `new`: an upload has made it since, or is about
+ * to; `waiting`: its backend did not say anything of it.
+ */
+function stateSince(
+  begun: number,
+  { state, reason, attempts, dueAt = '', checkedAt }: SurveyedPin,
+): 'inOrder' | 'new' | 'waiting' | 'copying' | 'bad' {
+  if (Date.parse(dueAt) <= begun + secondMs) return 'waiting';
+  if (state === 'lost' || state === 'failed') return 'bad';
+  const isFailing = attempts > 0 && reason !== 'underreplicated' && (reason !== undefined || state === 'unpinning');
+  if (isFailing) return 'waiting';
+  if (state === 'wanted' || state === 'copying') return 'copying';
+  if (state === 'unpinning') return 'inOrder';
+  if (checkedAt === undefined && attempts === 0) return 'new';
+  return Date.parse(checkedAt ?? '') >= begun - secondMs ? 'inOrder' : 'waiting';
+}

@@ -36,10 +36,19 @@ const earlier: Migration = { ...own, to: 'c', state: 'cancelled', total: 3, left
  * A service that says these things, one after the other, when it is asked how far the migrations
  * are.
  */
-async function serviceThatSays(...answers: readonly (Migration[] | (() => void))[]): Promise<Hostile> {
+function serviceThatSays(...answers: readonly (Migration[] | (() => void))[]): Promise<Hostile> {
+  return serviceWith({ failed: failedPins }, answers);
+}
+
+/** Such a service, with pins in these states. */
+async function serviceWith(
+  { failed = [], lost = [] }: { failed?: SurveyedPin[]; lost?: SurveyedPin[] },
+  answers: readonly (Migration[] | (() => void))[],
+): Promise<Hostile> {
   const rest = [...answers];
   return hostile({
-    'GET /v1/operator/pins?state=failed': (_request, response) => json(response, 200, { pins: failedPins }),
+    'GET /v1/operator/pins?state=failed': (_request, response) => json(response, 200, { pins: failed }),
+    'GET /v1/operator/pins?state=lost': (_request, response) => json(response, 200, { pins: lost }),
     'POST /v1/operator/migrations': (_request, response) => json(response, 202, own),
     'GET /v1/operator/migrations': (_request, response) => {
       const answer = rest.shift();
@@ -91,6 +100,21 @@ describe('a migration that is followed', () => {
     const status = await run(['migrate', '--status', '--service', service.url, '--json'], '/', { env });
     expect(status.exit).toBe(0);
     expect(JSON.parse(status.stdout)).toEqual({ migrations: [left], refused: [refusedPin] });
+  });
+
+  test.each([
+    ['lost where it was moved to', { lost: [{ ...refusedPin, state: 'lost' as const }] }, 1],
+    ['tried again by now', {}, 0],
+  ])('ends where all that is left was not copied, and fails: %s', async (_, pins, named) => {
+    const left = { ...own, left: 1, failed: 1 };
+    const ran = await migrate(
+      await serviceWith(
+        pins,
+        Array.from({ length: 5 }, () => [left]),
+      ),
+    );
+    expect(ran).toMatchObject({ exit: 1, stdout: expect.stringContaining('1 of 10 left, 1 failed so far') });
+    expect(ran.stderr.split('sealpin: warning: ')).toHaveLength(1 + named);
   });
 
   test('and is cancelled meanwhile, or gives way to another one, fails', async () => {

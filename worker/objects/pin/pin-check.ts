@@ -57,15 +57,15 @@ export class PinCheck extends WithContext<CheckContext> {
     const service = sources.service(row);
     if (!isReadable(service)) return await this.#ask(row, service);
     const { read_from: from, read_to: to } = row;
-    let seen: Seen = { pin: 'ours' };
+    let seen: Seen | undefined;
     const isAskedOnly = to === nothingToRead.read_to;
     if (from === null || to === null || to === wholeFile.read_to || isAskedOnly) {
       seen = await this.#see(row, service);
       if (seen.pin === 'absent' && isUnsettled(row)) return this.#postpone(row);
       if (seen.pin === 'absent') this.#recordAbsence(row);
       // The first look confirms what the answer to the pin has said: the file's tags stay as they
-      // are.
-      else if (!isAskedOnly || row.reason !== null) this.#seen(row);
+      // are. A repair wants to know when.
+      else if (from === null || !isAskedOnly || row.reason !== null) this.#seen(row);
       if (seen.pin === 'ours' && isAskedOnly) return await this.#end(row, service, seen, signal);
     }
     let damaged: string | null = null;
@@ -75,7 +75,8 @@ export class PinCheck extends WithContext<CheckContext> {
         limits: { idleMs: blockMs },
         onMismatch: (_, block) => (damaged = block),
       });
-      if (seen.pin !== 'ours' && takesBlocks(service)) await this.#pinAgain(row, service, { bytes: file.size, seen });
+      if (seen !== undefined && seen.pin !== 'ours' && takesBlocks(service))
+        await this.#pinAgain(row, service, { bytes: file.size, seen });
       const end = await this.#read(rows.find(row.cid, row.service) ?? row, file);
       if (end !== undefined) await this.#endRead(row, service, end, seen, signal);
     } catch (error) {
@@ -174,16 +175,27 @@ export class PinCheck extends WithContext<CheckContext> {
     return end < until ? undefined : until;
   }
 
-  /** Records that the bytes up to `to` were read. The whole file is verified with its last part. */
+  /**
+   * Records that the bytes up to `to` were read. The whole file is verified with its last part.
+   * @param before what the service has said in this step; undefined: it is asked again, as the
+   * pieces before may have taken hours
+   */
   async #endRead(
     row: PinRow,
     service: PinningService | ObjectStore,
     to: number,
-    seen: Seen,
+    before: Seen | undefined,
     signal: AbortSignal,
   ): Promise<void> {
     const { rows, now } = this.context;
-    const { bytes } = rows.find(row.cid, row.service) ?? row;
+    const seen = before ?? (await this.#see(row, service));
+    const { bytes, read_to: until } = rows.find(row.cid, row.service) ?? row;
+    if (before === undefined) {
+      if (seen.pin !== 'ours') return rows.change(row, { ...wholeFile, due: now() });
+      // Meanwhile somebody may have asked for all of it to be read.
+      if (until !== to) return;
+      this.#seen(row);
+    }
     const isWhole = to === bytes;
     const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
     rows.change(row, { ...verified, part: isWhole ? 0 : row.part + 1 });

@@ -5,7 +5,7 @@
 import type { SurveyState } from '../../../shared/api.ts';
 import { all, count } from '../sql.ts';
 import type { SeenAt } from './backend-pin.ts';
-import type { PinRow, PinState } from './pin-rows.ts';
+import { nothingToRead, type PinRow, type PinState } from './pin-rows.ts';
 import type { WaitingStrays } from './stores/object-rows.ts';
 
 /** A pin with the files that need it; times in ms. */
@@ -73,8 +73,12 @@ export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number
 
 /**
  * Makes every pin due: services are asked for it, whatever the rows say, and what is lost or failed
- * is tried again.
+ * is tried again. Of what is only to be asked for, the row then says when it was.
  */
 export function makeAllDue(sql: SqlStorage, nowMs: number): void {
-  sql.exec('UPDATE pin SET due = ?, attempts = 0, losses = 0', nowMs);
+  sql.exec(
+    `UPDATE pin SET due = ?, attempts = 0, losses = 0,
+       read_from = CASE WHEN read_to = ${nothingToRead.read_to} THEN NULL ELSE read_from END`,
+    nowMs,
+  );
 }

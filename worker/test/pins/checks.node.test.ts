@@ -253,6 +253,22 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await expect.poll(async () => (await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
+  test.each([
+    ['just stored', 'read_from = 0, read_to = 0, checked_at = NULL'],
+    ['being read', 'read_from = 4, read_to = 10'],
+    ['being read as a whole', `read_from = 0, read_to = ${Number.MAX_SAFE_INTEGER}`],
+    ['in order', 'read_from = NULL, read_to = NULL'],
+  ])('after a repair each pin says when it was seen: %s', async (_, reading) => {
+    const file = await storeAtBoth(world, bytes);
+    const object = await pinObject(world.service, file.cid);
+    await object.change(`UPDATE pin SET ${reading} WHERE cid = '${file.cid}'`);
+    const times = async () => (await object.rows('pin')).filter(({ cid }) => cid === file.cid);
+    const before = Math.max(Date.now(), ...(await times()).map((row) => Number(row['checked_at']))) + 1;
+    await operator().repairPins();
+    await settle(world, file);
+    await expect.poll(async () => (await times()).every((row) => Number(row['checked_at']) >= before)).toBe(true);
+  });
+
   inCi('blocks are served although backends were down after the upload, or an earlier version took it', async () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
     const leafCid = cidOf('raw', await sha256(leaf)).text;
