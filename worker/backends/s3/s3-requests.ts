@@ -35,6 +35,8 @@ export type S3Request = {
 
 /** The largest response in XML: a page of a listing. */
 const maxXmlBytes = 4 * 1_048_576;
+/** Difference of clocks at which every store accepts a request, in ms. */
+const fineSkewMs = 60_000;
 /** Characters of a message that are shown. */
 const maxWords = 200;
 
@@ -89,10 +91,15 @@ export function s3Requests(o: S3Options) {
   const signingKeys: SigningKeys = new Map();
 
   /**
-   * Sends a request once, or again where our clock was wrong.
+   * Sends a request once, or again where our clock was wrong, or was set right since.
    * @returns a response that the caller understands
    */
-  async function ask(request: S3Request, signal: AbortSignal): Promise<{ response: Response; xml: string }> {
+  async function ask(
+    request: S3Request,
+    signal: AbortSignal,
+    isAgain = false,
+  ): Promise<{ response: Response; xml: string }> {
+    const usedMs = skewMs;
     const response = await send(o, request, { root: store.root, skewMs, signingKeys, signal });
     const isData = request.method === 'GET' && request.key !== undefined;
     if (response.ok && isData) return { response, xml: '' };
@@ -104,11 +111,14 @@ export function s3Requests(o: S3Options) {
       : request.expected?.includes(response.status) === true &&
         (response.status !== 404 || code === undefined || absent.includes(code));
     if (isRight) return { response, xml };
-    const serverMs = Date.parse(response.headers.get('Date') ?? '');
-    if (code === 'RequestTimeTooSkewed' && skewMs === 0 && Number.isFinite(serverMs)) {
-      skewMs = serverMs - Date.now();
-      if (request.body === undefined || request.body instanceof Uint8Array) return await ask(request, signal);
-      throw new SealpinError('pinning_unavailable', `${id}: our clock was wrong`, { retryAfterSeconds: 1 });
+    const foundMs = Date.parse(response.headers.get('Date') ?? '') - Date.now();
+    const isOff = Math.abs(foundMs - usedMs) > fineSkewMs;
+    // The answer to HEAD does not say why.
+    const isSkewed = code === 'RequestTimeTooSkewed' || (request.method === 'HEAD' && response.status === 403 && isOff);
+    if (isSkewed && !isAgain && Number.isFinite(foundMs)) {
+      skewMs = foundMs;
+      if (request.body === undefined || request.body instanceof Uint8Array) return await ask(request, signal, true);
+      if (isOff) throw new SealpinError('pinning_unavailable', `${id}: our clock was wrong`, { retryAfterSeconds: 1 });
     }
     throw failure(store, request, response, xml);
   }
