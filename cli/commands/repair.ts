@@ -32,6 +32,7 @@ export const command = defineCommand({
     const begun = await routes.repair();
     const bad: SurveyedPin[] = [];
     const so = { pins: 0, copying: 0, waiting: 0 };
+    const waitingAt = new Set<string>();
     for (let cursor: string | undefined, idle = 0, before = 0; ;) {
       const { pins, cursor: next } = await routes.pinPage(cursor);
       const seen = pins.map((pin) => ({ pin, state: stateSince(begun, pin) }));
@@ -45,6 +46,7 @@ export const command = defineCommand({
       for (const { pin, state } of seen) {
         if (state !== 'new') so.pins += 1;
         if (state === 'waiting' || state === 'copying') so[state] += 1;
+        if (state === 'waiting') waitingAt.add(pin.service);
         if (state !== 'bad') continue;
         bad.push(pin);
         if (!output.json) output.warn(troubleOf(pin));
@@ -59,8 +61,12 @@ export const command = defineCommand({
         : `in trouble: ${bad.length} of ${countText(so.pins, 'pin')}`,
     );
     if (so.copying > 0) output.note(`bytes are copied for ${countText(so.copying, 'pin')}`);
-    if (so.waiting > 0)
-      output.warn(`${countText(so.waiting, 'pin')} not looked at yet: does the backend respond? see: sealpin status`);
+    if (so.waiting > 0) {
+      const at = [...waitingAt].join(', ');
+      output.warn(
+        `${countText(so.waiting, 'pin')} not looked at yet, at ${at}: does it respond, and is it in BACKENDS?`,
+      );
+    }
     await output.result({ ...so, bad }, []);
     return bad.length + so.waiting === 0 ? 0 : exitOf({ code: 'pinning_unavailable' });
   },

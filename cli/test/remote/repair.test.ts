@@ -62,7 +62,7 @@ const away = { attempts: 1, reason: 'pinning_unavailable', detail: 'store cannot
 const inOrder = 'sealpin: 1 pin looked at: no backend lacks its bytes\n';
 const waiting =
   'sealpin: 0 pins looked at\n' +
-  'sealpin: warning: 1 pin not looked at yet: does the backend respond? see: sealpin status\n';
+  'sealpin: warning: 1 pin not looked at yet, at store: does it respond, and is it in BACKENDS?\n';
 const copying = 'sealpin: 1 pin looked at\nsealpin: bytes are copied for 1 pin\n';
 
 test.each<[string, Partial<SurveyedPin>, number, string]>([

@@ -18,14 +18,19 @@ export async function isSpare(
   { cid, service }: PinRow,
 ): Promise<boolean> {
   if (!rows.isReferenced(cid)) return true;
-  const configured = new Set(servicesOf(env).map(({ id }) => id));
-  const others = rows.ofCid(cid).filter((row) => row.service !== service && configured.has(row.service));
+  const others = configuredOf({ env }, rows.ofCid(cid)).filter((row) => row.service !== service);
   for (const other of others.filter((row) => isSure(row))) {
     const seen = await sources.service(other).stat(cid, timeLimit(requestMs));
     if ((typeof seen === 'string' ? seen : seen.pin) !== 'absent') return true;
     rows.change(other, { suspect: 1, ...wholeFile, due: now() });
   }
   return false;
+}
+
+/** Those of some rows at backends that are configured: what lies elsewhere is no copy for now. */
+export function configuredOf({ env }: Pick<WorkContext, 'env'>, rows: readonly PinRow[]): PinRow[] {
+  const configured = new Set(servicesOf(env).map(({ id }) => id));
+  return rows.filter(({ service }) => configured.has(service));
 }
 
 /** Tells whether a row says that a service is to hold a CID, and does, without a doubt. */

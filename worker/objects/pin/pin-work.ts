@@ -14,7 +14,7 @@ import { err, type Result } from '../result.ts';
 import { WithContext } from '../with-context.ts';
 import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
-import { isBeingPinned, isSpare, isSure } from './last-copy.ts';
+import { configuredOf, isBeingPinned, isSpare, isSure } from './last-copy.ts';
 import { PinCheck } from './pin-check.ts';
 import { answered, detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
@@ -173,7 +173,7 @@ export class PinWork extends WithContext<WorkContext> {
    */
   addBackends(cid: string, requestId: string | null): void {
     const { env, rows, now } = this.context;
-    const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
+    const held = configuredOf(this.context, rows.ofCid(cid)).filter(({ wanted }) => wanted === 1);
     const isOpen = (id: string) =>
       rows.find(cid, id) === undefined && this.context.migrations.targetOf(id) === undefined;
     const others = servicesOf(env).filter(({ id }) => isOpen(id));
@@ -340,7 +340,7 @@ export class PinWork extends WithContext<WorkContext> {
   settle(cid: string): void {
     const { rows, now } = this.context;
     const all = rows.ofCid(cid);
-    const staying = all.filter(({ wanted, state }) => wanted === 1 && state === 'live');
+    const staying = configuredOf(this.context, all).filter(({ wanted, state }) => wanted === 1 && state === 'live');
     for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
       const replaces = all.filter(({ moved_from: from }) => from === row.service);
       const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));

@@ -4,6 +4,7 @@ import { beforeEach, expect, it } from 'vitest';
 import { Migrations } from '../../objects/pin/migrations.ts';
 import { PinRows, type PinRow } from '../../objects/pin/pin-rows.ts';
 import type { WorkContext } from '../../objects/pin/pin-steps.ts';
+import type { Env } from '../../env.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
@@ -20,9 +21,14 @@ beforeEach(() => {
   rows = new PinRows(sql);
   migrations = new Migrations(sql, { rows, now });
   // All that `settle` uses.
-  work = new PinWork({ rows, now } as WorkContext);
+  work = new PinWork({ env: envWith('a', 'b', 'c', 'd', 'z'), rows, now } as WorkContext);
   rows.create();
 });
+
+function envWith(...ids: string[]): Env {
+  const entries = ids.map((id) => ({ id, type: 'kubo', url: `https://${id}.test`, tokenSecret: 'KUBO_TOKEN' }));
+  return { BACKENDS: JSON.stringify(entries), KUBO_TOKEN: 'token', SERVICE_ID: 'tested' } as unknown as Env;
+}
 
 function hold(service: string): void {
   rows.add(cid, service, 'live', laterMs);
@@ -192,4 +198,14 @@ it('a copy that failed is counted, and a migration that is begun again counts fr
   migrations.begin('a', 'b');
   expect(migrations.list()).toMatchObject([{ total: 2, left: 2, failed: 1 }]);
   expect(backendsOf()).toEqual({ a: 'leaving', b: 'moving from a' });
+});
+
+it('a copy at a backend that is not configured any more lets no other one go', () => {
+  hold('a');
+  migrations.begin('a', 'b');
+  rows.change({ cid, service: 'b' }, { state: 'live', verified_at: nowMs });
+  new PinWork({ env: envWith('a'), rows, now: () => nowMs } as WorkContext).settle(cid);
+  expect(rows.find(cid, 'a')?.state).toBe('live');
+  work.settle(cid);
+  expect(rows.find(cid, 'a')?.state).toBe('unpinning');
 });

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
-import { jsonOf } from '../../../testkit/api-client.ts';
+import { client, jsonOf } from '../../../testkit/api-client.ts';
+import { adminToken } from '../../../testkit/service.ts';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { pinObject, type Rows } from '../stored-state.ts';
 import {
@@ -11,10 +12,12 @@ import {
   readBack,
   ring,
   settle,
+  startBackend,
   startTwoBackends,
   statuses,
   storeAtBoth,
   weekMs,
+  type Backend,
   type World,
 } from './two-backends.ts';
 import { long } from '../../../testkit/long-run.ts';
@@ -255,6 +258,50 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     world.b.peer.onCommand = undefined;
     await ringAll(longestMs);
     expect(world.b.peer.seen.length - before).toBeGreaterThan(50);
+  });
+});
+
+describe.skipIf(kuboProgram() === undefined)('a backend that is replaced', () => {
+  test('is none of the REPLICAS: each file is copied to the new one, and the old one may come back', async () => {
+    world = await startTwoBackends();
+    const c = await startBackend();
+    try {
+      const file = await storeAtBoth(world, randomBytes(1_500_000));
+      const entry = (id: string, { peer }: Backend) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
+      const entries = [entry('a', world.a), entry('c', c)];
+      await world.restart({ PINNING_SERVICES: JSON.stringify(entries) });
+      const repair = async () => await client(world.service.url, adminToken).repairPins();
+      const until = async (expected: Record<string, string>) =>
+        await expect
+          .poll(
+            async () => {
+              await ring(world, file, 5_000);
+              return await statuses(world, file);
+            },
+            { timeout: 30_000 },
+          )
+          .toEqual(expected);
+      const seenAtB = async () =>
+        (await world.owner.call.getFile({ fileId: file.fileId, data: false })).pins.find(
+          ({ service }) => service === 'b',
+        );
+      const before = await seenAtB();
+      await repair();
+      await until({ a: 'pinned', b: 'pinned', c: 'pinned' });
+      expect(await names(c)).toMatchObject({ [file.cid]: 'sealpin:us' });
+      // It was not seen since.
+      expect(await seenAtB()).toEqual(before);
+
+      await world.restart({ PINNING_SERVICES: JSON.stringify([...entries, entry('b', world.b)]) });
+      await repair();
+      await ring(world, file, weekMs);
+      await until({ a: 'pinned', b: 'pinned', c: 'pinned' });
+      await remove(file.fileId);
+      for (const backend of [world.a, world.b, c]) expect(await names(backend)).not.toHaveProperty(file.cid);
+    } finally {
+      await world.close();
+      await Promise.all([c.peer.close(), c.kubo.close()]);
+    }
   });
 });
 

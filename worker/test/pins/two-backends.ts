@@ -18,7 +18,8 @@ export type World = {
   a: Backend;
   b: Backend;
   /** Kills the service, as a power cut would, and starts it again. */
-  restart(): Promise<void>;
+  /** @param more variables than at first */
+  restart(more?: Record<string, string>): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -53,12 +54,12 @@ export async function startTwoBackends(
   const all = { PINNING_SERVICES: JSON.stringify(entries), REPLICAS: '2', SERVICE_ID: 'us' };
   const token = { KUBO_TOKEN: a.kubo.token };
   const dir = await mkdtemp(join(tmpdir(), 'sealbackend-pin-'));
-  const start = () =>
+  const start = (more: Record<string, string> = {}) =>
     startService({
       dir,
       entry: 'worker/test/clock.ts',
       node: { url: a.peer.url, close: async () => undefined },
-      vars: { ...token, ...all, ...vars },
+      vars: { ...token, ...all, ...vars, ...more },
     });
   const service = await start();
   const world: World = {
@@ -66,9 +67,9 @@ export async function startTwoBackends(
     owner: await newOwner(service),
     a,
     b,
-    async restart() {
+    async restart(more) {
       await world.service.kill();
-      world.service = await start();
+      world.service = await start(more);
       world.owner = ownerAt(world.service, world.owner);
     },
     async close() {
