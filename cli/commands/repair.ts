@@ -73,8 +73,8 @@ export const command = defineCommand({
 });
 
 /**
- * State of a pin as it was seen since a time, in ms. `new`: an upload has made it since, or is about
- * to; `waiting`: its backend did not say anything of it.
+ * State of a pin as it was seen since a time, in ms. `new`: an upload has made it since, or is
+ * about to; `waiting`: its backend did not say anything of it.
  */
 function stateSince(
   begun: number,

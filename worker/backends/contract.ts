@@ -104,6 +104,12 @@ export interface PinningService {
    */
   pin(cid: string, o: { bytes: number; beside: boolean; signal: AbortSignal }): Promise<void>;
 
+  /**
+   * Says that what was imported of a CID is held by our pin of it, which is there. Left out by a
+   * service to which that makes no difference.
+   */
+  joinPin?(cid: string, signal: AbortSignal): Promise<void>;
+
   /** Tells whose recursive pin of the CID the service holds, if any. */
   stat(cid: string, signal: AbortSignal): Promise<Held>;
 
@@ -166,7 +172,7 @@ export interface PinningService {
  * Calls of an upload on the backend that takes it: a pinning service, or what makes objects of
  * blocks for a store.
  */
-export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin'> & {
+export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin' | 'joinPin'> & {
   /**
    * Opens an import.
    * @param bytes of leaves that come for certain, and soon; 0: that is not known

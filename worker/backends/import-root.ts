@@ -1,5 +1,6 @@
-/** The end of an import: the nodes above the leaves of a whole file. */
+/** The end of an import: the nodes above the leaves of a whole file, and its pin. */
 import { cidOf, digestBytes, treeOf } from '../../shared/ipfs/index.ts';
+import { orLog } from '../log.ts';
 import type { Intake } from './contract.ts';
 
 /**
@@ -29,4 +30,19 @@ export async function importRoot(
     blocks.abort(error);
     throw error;
   }
+}
+
+/**
+ * Pins what was imported. Where our pin of it is there already, what was sent again goes with that.
+ * @throws what `PinningService.pin` throws
+ */
+export async function pinImported(
+  service: Intake,
+  cid: string,
+  o: { bytes: number; plan: { beside: boolean; pinned: boolean }; signal: AbortSignal; requestId: string },
+): Promise<void> {
+  const { bytes, plan, signal, requestId } = o;
+  if (!plan.pinned) return await service.pin(cid, { bytes, beside: plan.beside, signal });
+  await service.abandon?.();
+  await orLog({ event: 'pin.again', service: service.id, requestId }, async () => await service.joinPin?.(cid, signal));
 }

@@ -8,6 +8,7 @@ import type { Account } from '../objects/account/account.ts';
 import type { PinPlan } from '../objects/pin/pin-ownership.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Intake } from '../backends/contract.ts';
+import { pinImported } from '../backends/import-root.ts';
 import type { Part, SentPart } from './part-writer.ts';
 
 /** The upload that parts belong to. */
@@ -43,13 +44,11 @@ export async function pinPlanned(
   { cid, bytes }: Pick<Part, 'cid' | 'bytes'>,
   { held, plan, withdraw, signal, requestId }: PinOptions,
 ): Promise<void> {
-  const { beside, pinned } = plan;
   let isAsked = false;
   try {
     await held;
     isAsked = true;
-    if (!pinned) await service.pin(cid, { bytes, beside, signal });
-    else await service.abandon?.();
+    await pinImported(service, cid, { bytes, plan, signal, requestId });
   } catch (error) {
     const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
     // It runs out by itself, so a failure here does not hide the error of the pin.

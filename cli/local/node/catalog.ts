@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../../shared/errors.ts';
 import { isDamage, sqliteCodeOf, sqliteCodes } from '../../errno.ts';
 import { withDatabase } from '../../io/sqlite.ts';
-import { filesBelow, Reach } from './reach.ts';
+import { above, filesBelow, Reach } from './reach.ts';
 import { prepareTables } from './schema.ts';
 
 /**
@@ -115,7 +115,10 @@ const statements = (db: DatabaseSync) => ({
   ),
   deletePin: db.prepare('DELETE FROM pin WHERE cid = ?'),
   pins: db.prepare('SELECT cid, name FROM pin WHERE ?1 IS NULL OR cid = ?1'),
-  expireNow: db.prepare('UPDATE file SET keep_until = 0 WHERE cid = ?'),
+  expireNow: db.prepare(
+    `UPDATE file SET keep_until = 0 WHERE keep_until > 0 AND keep_until < ${held}
+     AND ?1 IN (${above('(SELECT cid FROM block WHERE block.file = file.id ORDER BY rowid LIMIT 1)')})`,
+  ),
   expireHeld: db.prepare(`UPDATE file SET keep_until = 0 WHERE keep_until = ${held} AND id IN (${filesBelow})`),
   expired: db.prepare(
     `SELECT id, name FROM file WHERE cid IS NOT NULL AND keep_until <= ? AND keep_until <> ${held} ORDER BY id`,
@@ -195,6 +198,11 @@ export class Catalog extends Reach {
 
   pin(cid: string, name: string): void {
     this.#transaction(() => this.#setPin(cid, name));
+  }
+
+  /** Records that the pin of a CID holds what was sent of it again, too. */
+  joinPin(cid: string): void {
+    this.#transaction(() => this.#sql.expireNow.run(cid));
   }
 
   /** Waits until a CID is pinned. @throws an AbortError once the signal is aborted */
@@ -315,7 +323,8 @@ export class Catalog extends Reach {
 
   #setPin(cid: string, name: string): void {
     this.#sql.insertPin.run(cid, name);
-    // From now on the pin decides: once it is removed, the file is, too.
+    // From now on the pin decides: once it is removed, the file is, too, and each part of it, whose
+    // root is not below that of the file.
     this.#sql.expireNow.run(cid);
     this.#pinning.emit(cid);
   }

@@ -172,6 +172,8 @@ function pinLs(store: Store, { query, response }: RpcCall): void {
       type === 'direct' || type === 'indirect'
         ? []
         : store.catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
+    // Who does not read the answer says that the pin holds what was just imported.
+    if (one !== undefined && recursive.length > 0 && isSet(query, 'quiet')) store.catalog.joinPin(one);
     const below = type === 'direct' || type === 'recursive' ? [] : indirect(store, one);
     if (one !== undefined && recursive.length + below.length === 0)
       throw new RpcError(`path '/ipfs/${one}' is not pinned`);

@@ -4,8 +4,12 @@ import type { DatabaseSync } from 'node:sqlite';
 /** Every block from `?1` down, and every node from `?1` up. UNION drops what was there already. */
 const down = `WITH RECURSIVE down (cid) AS
   (VALUES (?1) UNION SELECT link.child FROM down CROSS JOIN link ON link.parent = down.cid)`;
-const up = `WITH RECURSIVE up (cid) AS
-  (VALUES (?1) UNION SELECT link.parent FROM up CROSS JOIN link ON link.child = up.cid)`;
+const upFrom = (cid: string) => `WITH RECURSIVE up (cid) AS
+  (VALUES (${cid}) UNION SELECT link.parent FROM up CROSS JOIN link ON link.child = up.cid)`;
+const up = upFrom('?1');
+
+/** A CID, given in SQL, and every node above it. */
+export const above = (cid: string): string => `${upFrom(cid)} SELECT cid FROM up`;
 
 /** The files that hold a block from `?1` down. */
 export const filesBelow = `${down} SELECT block.file FROM down CROSS JOIN block ON block.cid = down.cid`;

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +15,7 @@ import { inCi, long } from '../../../testkit/long-run.ts';
 
 const { started, startedHere } = endedAfterEach();
 const bytes = new Uint8Array(1000).fill(7);
+const leafBytes = 1_048_576;
 
 /**
  * Stores encrypted files, several at a time, so that the pages of the database are split and filled
@@ -67,6 +69,26 @@ describe('the local service', () => {
     const again = await startedHere({ dataDir: service.dataDir });
     const answer = await ask(again, 'getFileContent', { fileId: files[0] });
     expect(Buffer.compare(await answer.bytes(), bytes)).toBe(0);
+  });
+
+  test.each([
+    ['plain', 1, 1_000],
+    ['plain', 2, 1_000],
+    ['plain', 2, 17 * leafBytes],
+    ['encrypted', 1, 17 * leafBytes],
+  ] as const)('has no bytes on the disk once all is deleted: %s, stored %d times, %d bytes', async (...stored) => {
+    const [mode, times, size] = stored;
+    const { data } = localPaths(shared.dataDir);
+    const before = await readdir(data);
+    const content = randomBytes(size);
+    const files: string[] = [];
+    for (let time = 0; time < times; time += 1) files.push((await store(shared, mode, content)).fileId);
+    expect((await readdir(data)).length).toBeGreaterThan(before.length);
+    for (const fileId of files) {
+      const answer = await ask(shared, 'deleteFile', { fileId });
+      expect(await answer.json()).toMatchObject({ pins: [{ status: 'unpinned' }] });
+    }
+    expect(await readdir(data)).toEqual(before);
   });
 
   test('holds what was sealed to a revoked key in none of its files when the answer comes', async () => {

@@ -38,3 +38,28 @@ test('a file with rows ahead is found once it is published, and replaces an olde
   expect(catalog.removed()).toEqual(new Set(['b']));
   catalog.close();
 });
+
+test('what is sent again stays while its upload runs, and goes with the pin that holds it in the end', async () => {
+  const catalog = openCatalog(join(await directory(), 'node.db'));
+  const node = { ...leaf('r'), node: new Uint8Array(), links: ['x', 'y'] };
+  const send = (round: number) => {
+    const from = { pin: undefined, keepUntil: 3_600_000 };
+    // The node above a part is not one of the file.
+    catalog.publish([
+      { ...from, file: `part ${round}`, cid: 'p', blocks: [leaf('x'), { ...leaf('p'), links: ['x'] }] },
+    ]);
+    catalog.publish([{ ...from, file: `root ${round}`, cid: 'r', blocks: [leaf('y'), node] }]);
+  };
+  send(1);
+  catalog.pin('r', '');
+  send(2);
+  // The first one is deleted before the second one is known to need the pin.
+  expect(catalog.unpin(['r'], 1)).toEqual({ cids: [], files: [] });
+  expect(catalog.missing('r')).toBeUndefined();
+  catalog.pin('r', '');
+  send(3);
+  catalog.joinPin('r');
+  expect(catalog.unpin(['r'], 2)).toMatchObject({ files: ['part 3', 'root 3'] });
+  expect(catalog.files()).toEqual(new Set());
+  catalog.close();
+});

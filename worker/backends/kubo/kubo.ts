@@ -76,6 +76,11 @@ export function kubo(o: KuboOptions): PinningService {
       return await pin(anchor, pinName, bytes, signal);
     },
 
+    // A Kubo keeps each block once. The embedded node removes what no pin holds by its age.
+    async joinPin(cid, signal) {
+      await client.ask('pin/ls', { arg: cid, type: 'recursive', quiet: 'true' }, signal, responseMs);
+    },
+
     async unpinBeside(cid, signal) {
       await unpin((await anchorOf(cid, pinName)).cid, signal);
       const held = await stat(cid, signal);

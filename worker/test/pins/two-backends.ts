@@ -17,8 +17,10 @@ export type World = {
   owner: Owner;
   a: Backend;
   b: Backend;
-  /** Kills the service, as a power cut would, and starts it again. */
-  /** @param more variables than at first */
+  /**
+   * Kills the service, as a power cut would, and starts it again.
+   * @param more variables than at first
+   */
   restart(more?: Record<string, string>): Promise<void>;
   close(): Promise<void>;
 };

@@ -7,7 +7,7 @@ import { concat } from '../../../../shared/streams/concat.ts';
 import { errorText, log } from '../../../log.ts';
 import { backendOf } from '../../../backends/configured.ts';
 import type { Intake } from '../../../backends/contract.ts';
-import { importRoot } from '../../../backends/import-root.ts';
+import { importRoot, pinImported } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
 import { intakeOf } from '../../pin/stores/object-intake.ts';
 import { objectsOf, parseObjectNames } from '../../pin/stores/object-names.ts';
@@ -146,8 +146,7 @@ export class UploadFinisher extends WithContext<AccountContext> {
     // Without an end of its own: the upload's row says what to undo.
     if (!files.isPending(uploadId)) files.add(file, createdBy, now(), null);
     const plan = await unwrap(addReference(env, { ...stored, account, requestId }));
-    if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
-    else await service.abandon?.();
+    await pinImported(service, cid, { bytes, plan, signal, requestId });
     const expiresAt = now() + endedMs;
     this.context.transaction(() => {
       const failure = files.checkAllowance(uploadId, true);
