@@ -11,6 +11,7 @@ import { errnoOf } from '../errno.ts';
 import { guardFlags } from './code/bundle.ts';
 import { erasingClasses, type ClassName } from './code/erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
+import { ownAddress } from './origin.ts';
 import { packageRoot, requireLocal } from './package-root.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
@@ -89,7 +90,7 @@ export type Workerd = {
   isReady(): boolean;
   /** Resolves with the reason when workerd crashed and could not be replaced. */
   failed: Promise<Error>;
-  /** Asks the Worker. @param init of the request, as the operator sends it */
+  /** Asks the Worker, past its rate limits. @param headers as the operator sends them */
   ask(path: string, headers: Record<string, string>): Promise<{ status: number; text(): Promise<string> }>;
   /** The number of requests whose response has not ended. */
   running(): Promise<number>;
@@ -252,7 +253,9 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     headers: ['sealpin-front', control],
     handover: ['sealpin-handover', control],
     ask: (path, headers) =>
-      miniflare.dispatchFetch(`http://local${path}`, { headers: { ...headers, 'sealpin-front': control } }),
+      miniflare.dispatchFetch(`http://local${path}`, {
+        headers: { ...headers, 'sealpin-front': control, 'cf-connecting-ip': ownAddress },
+      }),
     async running() {
       const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
       return ((await response.json()) as { running: number }).running;

@@ -4,6 +4,12 @@
  */
 import { loopbackNames } from '../../shared/loopback.ts';
 
+/**
+ * The address of requests of the service itself, which no limit counts. No client has it: the
+ * listener of a public service passes on addresses of IP alone.
+ */
+export const ownAddress = 'own';
+
 /** Part of `Headers` that is used; names are in lower case. */
 type HeadersOf = { get(name: string): string | null; keys(): Iterable<string> };
 

@@ -4,13 +4,14 @@ import { once } from 'node:events';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { readState, localPaths } from '../../local/state.ts';
-import { refusal, remove, startHere, store } from '../local/harness.ts';
+import { here, refusal, remove, startHere, store } from '../local/harness.ts';
 import { control } from '../../local/control.ts';
 import {
   adminTokenOf,
@@ -202,6 +203,21 @@ describe('a public service', () => {
     });
     expect(await statuses(forging)).toContain(429);
     expect(await statuses((turn) => ({ 'x-forwarded-for': `198.51.100.${turn}` }))).not.toContain(429);
+  });
+
+  test('is backed up with more accounts than one address may ask for in a minute', async () => {
+    const limited = await startPublic({ env: { ADDRESS_LIMIT_POLICY: '1/60' } });
+    try {
+      for (const address of ['192.0.2.1', '192.0.2.2']) await newAccount(limited, address);
+      await expect(newAccount(limited, '192.0.2.1')).rejects.toThrow('429');
+      const folder = join(limited.dataDir, 'backup');
+      const args = ['service', 'backup', folder, '--without-secrets', `--data-dir=${limited.dataDir}`];
+      const ran = await here(args);
+      expect(ran, ran.stderr).toMatchObject({ code: 0 });
+      await expect(newAccount(limited, '192.0.2.2')).rejects.toThrow('429');
+    } finally {
+      await remove(limited);
+    }
   });
 
   test('is not reached past its listener: the runtime has a socket of this user, and wants proof', async () => {

@@ -60,11 +60,12 @@ export async function sendRaw(port: number, bytes: string): Promise<string> {
   return await answer;
 }
 
-/** Makes an account as the operator. @returns its API key */
-export async function newAccount(service: PublicService): Promise<string> {
+/** Makes an account as the operator, who is at an address. @returns its API key */
+export async function newAccount(service: PublicService, address = '127.0.0.1'): Promise<string> {
+  const authorization = `Bearer ${service.adminToken}`;
   const { status, body } = await ask(service, '/v1/operator/accounts', {
     method: 'POST',
-    headers: { authorization: `Bearer ${service.adminToken}`, 'content-type': 'application/json' },
+    headers: { authorization, 'content-type': 'application/json', 'x-forwarded-for': address },
     body: JSON.stringify({ label: 'ann' }),
   });
   if (status !== 201) throw new Error(`no account was made: ${status} ${body}`);
