@@ -11,10 +11,10 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, readFailure, writeFailure, ifMissing } from '../errno.ts';
 import { type Reading } from '../io/input.ts';
-import { writeSmall } from '../io/output-file.ts';
+import { type Writing } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { isTemporaryName } from '../io/unfinished.ts';
-import { readJson } from '../io/kept-json.ts';
+import { readJson, writeJson } from '../io/kept-json.ts';
 
 /** A backup, all paths absolute. `shown`: how the user named it. */
 export type Layout = Readonly<ReturnType<typeof layoutOf>>;
@@ -137,6 +137,11 @@ export async function readAbout(layout: Layout, environment: Environment): Promi
   });
 }
 
+/** Writes `backup.json`. @throws as `writeJson` */
+export async function writeAbout({ about: path }: Layout, about: About, environment: Writing): Promise<void> {
+  await writeRecord(path, About, about, environment, aboutLimitBytes);
+}
+
 /**
  * The record of a file.
  * @returns undefined where there is none
@@ -166,14 +171,15 @@ export async function readRecord<S extends v.GenericSchema>(
   return readJson(path, shape, { ...o, what: 'a part of a backup', environment });
 }
 
-/** Writes a record, complete or not at all. @throws file_unwritable, disk_full */
-export async function writeRecord(
+/** Writes a record. @throws as `writeJson` */
+export async function writeRecord<S extends v.GenericSchema>(
   path: string,
-  record: unknown,
-  environment: Pick<Environment, 'stdout' | 'cwd'>,
+  shape: S,
+  record: v.InferOutput<S>,
+  environment: Writing,
+  limitBytes = recordLimitBytes,
 ): Promise<void> {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(record)}\n`);
-  await writeSmall(path, bytes, { force: true, environment, fileOnly: true });
+  await writeJson(path, shape, record, { limitBytes, environment });
 }
 
 /** The path of the record of a file. */

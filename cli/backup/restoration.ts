@@ -178,5 +178,5 @@ async function finishFile(
   const { cid, bytes } = stored;
   if (name !== undefined)
     await keepInHistory({ cid, fileId: stored.fileId, service: service.url.href, bytes, name }, context);
-  await writeRecord(markPath(run, fileId), { v: 1, fileId: stored.fileId }, context);
+  await writeRecord(markPath(run, fileId), Restored, { v: 1, fileId: stored.fileId }, context);
 }

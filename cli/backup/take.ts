@@ -30,7 +30,7 @@ import { isOfOneFile } from './check.ts';
 import {
   type About,
   carPath,
-  type BackupEntry,
+  BackupEntry,
   entryPath,
   type Layout,
   makeBackupFolder,
@@ -39,6 +39,7 @@ import {
   recordedIn,
   refuseForeign,
   removePart,
+  writeAbout,
   writeRecord,
 } from './layout.ts';
 import { writeReaders } from './readers.ts';
@@ -76,7 +77,7 @@ export async function takeBackup(
     present === undefined ? await protect(encodePrivateKeyFile(pkcs8), await o.newPassword(), context) : undefined;
   const about = { ...before, key: keyFile === undefined ? present : keyFileDigest(keyFile) };
   await makeBackupFolder(layout, layout.root);
-  await writeRecord(layout.about, about, context);
+  await writeAbout(layout, about, context);
   if (keyFile !== undefined)
     await writeSmall(layout.key, keyFile, { force: false, environment: context, fileOnly: true });
   for (const folder of [layout.files, layout.blobs]) await makeBackupFolder(layout, folder);
@@ -100,7 +101,7 @@ export async function takeBackup(
   }
   await writeReaders(layout, context);
   const completedAt = new Date(context.now()).toISOString();
-  await writeRecord(layout.about, { ...about, completedAt, files: [...live.keys()] }, context);
+  await writeAbout(layout, { ...about, completedAt, files: [...live.keys()] }, context);
   if (o.prune) await prune(layout, gone, new Set(live.values()), context);
   const [failure] = failures.values();
   if (failure !== undefined) throw failure;
@@ -183,7 +184,7 @@ async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   const { fileId, cid, mode, createdAt, changedAt, expiresAt, details } = file;
   const entry: BackupEntry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt, details };
   // The record comes last: where it is, the blob is.
-  await writeRecord(path, { ...entry, ...(await sealedOf(file, entry, run)) }, context);
+  await writeRecord(path, BackupEntry, { ...entry, ...(await sealedOf(file, entry, run)) }, context);
   return true;
 }
 

@@ -10,7 +10,7 @@ import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { holdFolder } from './held-folder.ts';
 import { readSmall, type Reading } from './input.ts';
-import { writeSmall } from './output-file.ts';
+import { writeSmall, type Writing } from './output-file.ts';
 
 /** Room for ten thousand entries; a longer file is damaged. */
 const keptLimitBytes = 16 * 1024 * 1024;
@@ -68,6 +68,23 @@ export async function readJson<S extends v.GenericSchema>(
 }
 
 /**
+ * Writes JSON of a shape, complete or not at all: nothing that `readJson` would refuse takes the
+ * place of what was there.
+ * @throws internal for that, file_unwritable, disk_full
+ */
+export async function writeJson<S extends v.GenericSchema>(
+  path: string,
+  shape: S,
+  value: v.InferOutput<S>,
+  o: { readonly limitBytes: number; readonly space?: number; readonly environment: Writing },
+): Promise<void> {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(value, undefined, o.space)}\n`);
+  if (bytes.length > o.limitBytes || !v.is(shape, value))
+    throw new SealpinError('internal', `${path} was not written: it could not be read again`);
+  await writeSmall(path, bytes, { force: true, environment: o.environment, fileOnly: true });
+}
+
+/**
  * Changes a file, while no other command does. What stays the same is not written.
  * @param change gets the content as it is, and returns it as it becomes
  * @throws conflict while another command changes it for seconds; what `change` throws;
@@ -84,8 +101,7 @@ export async function changeKept<S extends v.GenericSchema>(
     const before = await readKept(kept, context);
     const content = await change(before);
     if (isDeepStrictEqual(content, before)) return;
-    const bytes = new TextEncoder().encode(`${JSON.stringify(content, undefined, 2)}\n`);
-    await writeSmall(path, bytes, { force: true, environment: context, fileOnly: true });
+    await writeJson(path, kept.shape, content, { limitBytes: keptLimitBytes, space: 2, environment: context });
   } finally {
     held.release();
   }

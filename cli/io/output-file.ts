@@ -49,10 +49,13 @@ export interface Sink {
   abort(): Promise<void>;
 }
 
+/** Environment of writing: `-` is its standard output. */
+export type Writing = Pick<Environment, 'stdout' | 'cwd'>;
+
 /** Options for opening an output. */
 export type SinkOptions = {
   readonly force: boolean;
-  readonly environment: Pick<Environment, 'stdout' | 'cwd'>;
+  readonly environment: Writing;
   /** Permissions of a new file; 0600 unless it may be seen by all. */
   readonly mode?: number;
   /** A file that is being read and so must not be written. */

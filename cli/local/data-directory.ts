@@ -2,16 +2,18 @@
  * Preparation of the data directory for a start: it takes the lock, and clears what a crash left.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hourMs } from '../../shared/time.ts';
+import { ifMissing } from '../errno.ts';
 import type { CleanupStack } from './cleanup-stack.ts';
 import { erasingClasses, ownTables, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';
 import { reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
+import { isUnfinished } from './snapshot/state-files.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 import { prepareState, refuseNewer, removeOldCopies } from './upgrade/copies.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
@@ -109,8 +111,11 @@ export async function eraseLive(stateDir: string, className: ClassName, objectId
   return false;
 }
 
-/** Removes the files of objects that stand for nothing. */
+/** Removes the files of objects that stand for nothing, and what KV was killed in writing. */
 async function removeUnknown(stateDir: string): Promise<void> {
+  const kv = join(stateDir, 'kv');
+  const names = await ifMissing(readdir(kv, { recursive: true }), []);
+  for (const name of names) if (isUnfinished(name)) await rm(join(kv, name), { force: true });
   for (const className of erasingClasses) await removeEmpty(objectsIn(stateDir, className), ownTables[className]);
 }
 

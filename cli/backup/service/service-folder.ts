@@ -16,9 +16,10 @@ import type { Environment } from '../../context.ts';
 import { ifMissing, readFailure, writeFailure } from '../../errno.ts';
 import { lockName } from '../../io/held-folder.ts';
 import type { Reading } from '../../io/input.ts';
+import type { Writing } from '../../io/output-file.ts';
 import { makeDirectories } from '../../io/paths.ts';
 import { isTemporaryName } from '../../io/unfinished.ts';
-import { readRecord } from '../layout.ts';
+import { readRecord, writeRecord } from '../layout.ts';
 import { isDataFileName } from '../../local/node/data-file-name.ts';
 
 /** A backup of a service, all paths absolute. `shown`: how the user named it. */
@@ -87,6 +88,11 @@ export async function readManifest({ manifest }: ServiceFolder, environment: Rea
     limitBytes: manifestLimitBytes,
     hint: 'put a copy of service.json there, or take a new backup into another folder',
   });
+}
+
+/** Replaces the manifest of a backup. @throws as `writeJson` */
+export async function writeManifest(folder: ServiceFolder, manifest: Manifest, environment: Writing): Promise<void> {
+  await writeRecord(folder.manifest, Manifest, manifest, environment, manifestLimitBytes);
 }
 
 /**

@@ -28,7 +28,6 @@ import {
   writtenAt,
 } from '../../local/snapshot/state-files.ts';
 import { localPaths, type Secrets } from '../../local/state.ts';
-import { writeRecord } from '../layout.ts';
 import { blockFilesIn, leavesIn } from './node-index.ts';
 import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import {
@@ -41,6 +40,7 @@ import {
   removeUnused,
   type ServiceFolder,
   sizeOf,
+  writeManifest,
 } from './service-folder.ts';
 
 /**
@@ -148,7 +148,7 @@ async function fill(
     blocks: blocks.files,
     secrets: sealed,
   };
-  await writeRecord(folder.manifest, manifest, context);
+  await writeManifest(folder, manifest, context);
   const removed = await removeUnused(folder, manifest);
   for (const each of [folder.parts, folder.blocks]) await syncDirectory(each);
   return {

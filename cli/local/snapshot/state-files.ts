@@ -4,7 +4,7 @@
  * `secrets.json`.
  */
 import { constants, copyFileSync, existsSync, readdirSync, statSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 
 /** The ending of a database; beside it may be a write-ahead log, and SQLite's index of that. */
 const databaseSuffix = '.sqlite';
@@ -47,6 +47,11 @@ export function isDatabase(path: string): boolean {
   return path.endsWith(databaseSuffix) || path === indexPath;
 }
 
+/** Tells a file that workerd had not finished, from its name. */
+export function isUnfinished(path: string): boolean {
+  return basename(path).startsWith('.');
+}
+
 /** The paths below `local/` of all files of the state. */
 export function statePaths(local: string): string[] {
   const found = folders
@@ -57,7 +62,7 @@ export function statePaths(local: string): string[] {
         .filter((entry) => entry.isFile())
         .map((entry) => relative(local, join(entry.parentPath, entry.name))),
     );
-  const own = found.filter((path) => !path.endsWith(logSuffix) && !path.endsWith(indexSuffix));
+  const own = found.filter((path) => !path.endsWith(logSuffix) && !path.endsWith(indexSuffix) && !isUnfinished(path));
   return [...own, ...singles.filter((path) => existsSync(join(local, path)))];
 }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -7,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { readState, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
-import { api, endedAfterEach, ask, everyFile, helper, remove, startHere, store, wrappedKey } from './harness.ts';
+import { api, endedAfterEach, ask, everyFile, here, helper, remove, startHere, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 import { client } from '../../../testkit/api-client.ts';
 import { present } from '../../../testkit/present.ts';
@@ -134,6 +135,22 @@ describe('the local service', () => {
     await shared.end();
     expect(await accountFiles(shared)).toEqual(stored);
   });
+});
+
+test('what KV was killed in writing is in no backup, and gone after the next start', async () => {
+  const service = await startedHere();
+  const { dataDir } = service;
+  await service.end('SIGKILL');
+  const left = join(localPaths(dataDir).state, 'kv/API_KEYS/blobs', `.${'0'.repeat(64)}.1.1.tmp`);
+  await writeFile(left, 'half a value');
+  const target = join(dataDir, 'backup');
+  for (const flags of [['--without-secrets'], ['--check'], ['--without-secrets']]) {
+    const ran = await here(['service', 'backup', target, ...flags, `--data-dir=${dataDir}`]);
+    expect(ran, ran.stderr).toMatchObject({ code: 0 });
+  }
+  expect((await everyFile(target)).includes('half a value')).toBe(false);
+  await startedHere({ dataDir });
+  expect(existsSync(left)).toBe(false);
 });
 
 describe('the files of the Durable Objects', () => {
