@@ -12,6 +12,33 @@ import { SealpinError } from '../shared/errors.ts';
  */
 type Handovers = { get(request: Request): { report?: ReadableStream<Uint8Array> } | undefined };
 
+/** Variables and secrets of the service itself. */
+const variables = [
+  'KEY_LIMIT_POLICY',
+  'ADDRESS_LIMIT_POLICY',
+  'BACKENDS',
+  'PINNING_SERVICES',
+  'REPLICAS',
+  'SERVICE_ID',
+  'MAX_UPLOAD_BYTES',
+  'MAX_FILE_BYTES',
+  'UPLOAD_IDLE_SECONDS',
+  'PUBLIC_GATEWAY',
+  'CORS_ORIGINS',
+  'RECOVERY_DAYS',
+  'BACKUP_DAYS',
+  'SHARE_MAX_DAYS',
+  'SHARE_MAX_OPENS',
+  'ADMIN_TOKEN',
+  'METRICS_TOKEN',
+  'RESTORE_TOKEN',
+] as const;
+
+/** Tells the name of a variable or secret of the service from those of its backends. */
+export function isOwnName(name: string): boolean {
+  return variables.some((each) => each === name);
+}
+
 /**
  * Bindings and variables that `wrangler.toml` and the operator set. The Durable Objects are typed
  * where they are called: they read these, too.
@@ -21,27 +48,9 @@ export type Env = {
   PIN: Pick<DurableObjectNamespace, 'idFromName'>;
   KEY_LIMIT?: RateLimit;
   ADDRESS_LIMIT?: RateLimit;
-  KEY_LIMIT_POLICY?: string;
-  ADDRESS_LIMIT_POLICY?: string;
-  BACKENDS?: string;
-  PINNING_SERVICES?: string;
-  REPLICAS?: string;
-  SERVICE_ID?: string;
-  MAX_UPLOAD_BYTES?: string;
-  MAX_FILE_BYTES?: string;
-  UPLOAD_IDLE_SECONDS?: string;
-  PUBLIC_GATEWAY?: string;
-  CORS_ORIGINS?: string;
-  RECOVERY_DAYS?: string;
-  BACKUP_DAYS?: string;
-  SHARE_MAX_DAYS?: string;
-  SHARE_MAX_OPENS?: string;
-  ADMIN_TOKEN?: string;
-  METRICS_TOKEN?: string;
-  RESTORE_TOKEN?: string;
   /** Only of a local service. */
   HANDOVERS?: Handovers;
-};
+} & { [name in (typeof variables)[number]]?: string };
 
 /**
  * The largest request body in bytes; undefined without a limit (`MAX_UPLOAD_BYTES` empty or unset).

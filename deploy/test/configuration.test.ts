@@ -46,6 +46,7 @@ describe('the configuration', () => {
     [{ PINNING_SERVICES: kubo('https://ipfs.test') }, 'placeholder https://ipfs.test/'],
     [{ PINNING_SERVICES: kubo('http://kubo.acme.org') }, 'sends the token in the clear'],
     [{ PINNING_SERVICES: kubo('https://kubo.acme.org', { type: 'disk' }) }, 'type must be one of'],
+    [{ PINNING_SERVICES: kubo('https://kubo.acme.org', { tokenSecret: 'ADMIN_TOKEN' }) }, 'the secret ADMIN_TOKEN has'],
     [{ REPLICAS: '2' }, 'REPLICAS is 2, and there are 1 backends'],
     [{ REPLICAS: 'two' }, 'REPLICAS is not a whole number'],
     [{ SERVICE_ID: 'a b' }, 'SERVICE_ID is not'],

@@ -1,6 +1,7 @@
 /** The types of backends, and the entries of `BACKENDS`, each of which makes one. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
+import { isOwnName } from '../env.ts';
 import { clusterAdapter } from './cluster/cluster-options.ts';
 import { isReadable, type Adapter, type AdapterContext, type Backend } from './contract.ts';
 import { kuboAdapter } from './kubo/kubo-options.ts';
@@ -106,7 +107,13 @@ export function configuredBackends(json: string, setting: string, context: Servi
       throw misconfigured(what, { hint });
     }
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
-    const service = adapters[type](rest, type, { ...context, pinName, id, misconfigured });
+    const secretOf = (name: string): string | undefined => {
+      if (!isOwnName(name)) return context.secretOf(name);
+      throw misconfigured(`the secret ${name} has the name of one of the service itself`, {
+        hint: 'give the secret of the backend another name: what it holds is sent there',
+      });
+    };
+    const service = adapters[type](rest, type, { ...context, secretOf, pinName, id, misconfigured });
     for (const place of new Set(service.places)) {
       const holder = holders.get(place);
       if (holder !== undefined)

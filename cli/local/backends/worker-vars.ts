@@ -13,6 +13,11 @@ export type Backends = {
   readonly secrets: Readonly<Record<string, string>>;
 };
 
+/** Begins the names of what this process tells its Worker, which no backend gets. */
+const ownPrefix = 'LOCAL_';
+const nodeSecret = `${ownPrefix}NODE_TOKEN`;
+const kuboSecret = 'KUBO_TOKEN';
+
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /** Settings of `docs/operating.md` that a service on a server takes from its environment. */
@@ -57,6 +62,8 @@ export function parseBackends(text: string, file: string, env: Variables): Backe
   }
   const names = new Set(entries.flatMap((entry) => secretNames(entry)));
   const secrets = [...names].map((name) => {
+    if (name.startsWith(ownPrefix))
+      throw invalid(`the secret ${name} has a name of the service itself`, 'choose a name without LOCAL_');
     const secret = env[name] ?? '';
     if (secret === '') throw invalid(`the secret ${name} is not set`, `put it in the environment variable ${name}`);
     return [name, secret] as const;
@@ -95,8 +102,8 @@ export function workerVars(o: VariableOptions): Record<string, string> {
     ADMIN_TOKEN: secrets.adminToken,
     METRICS_TOKEN: secrets.metricsToken,
     BACKENDS: JSON.stringify(backendList(o)),
-    IPFS_TOKEN: secrets.rpcToken,
-    KUBO_TOKEN: kubo?.token ?? o.backends?.secrets['KUBO_TOKEN'] ?? '',
+    [nodeSecret]: secrets.rpcToken,
+    ...(kubo?.token !== undefined && { [kuboSecret]: kubo.token }),
     SERVICE_ID: secrets.serviceId,
     CORS_ORIGINS: o.origins?.join(',') ?? '',
     // The objects of this machine cannot be restored to an earlier point in time.
@@ -107,9 +114,9 @@ export function workerVars(o: VariableOptions): Record<string, string> {
 
 /** The list for the Worker: the first takes new bytes, and what the others hold is read. */
 function backendList({ nodeUrl, kubo, backends }: VariableOptions): readonly BackendEntry[] {
-  const node = { id: embeddedId, type: 'kubo', url: nodeUrl, tokenSecret: 'IPFS_TOKEN' };
+  const node = { id: embeddedId, type: 'kubo', url: nodeUrl, tokenSecret: nodeSecret };
   if (backends !== undefined) return [...backends.entries, node];
   if (kubo === undefined) return [node];
-  const token = kubo.token === undefined ? {} : { tokenSecret: 'KUBO_TOKEN' };
+  const token = kubo.token === undefined ? {} : { tokenSecret: kuboSecret };
   return [{ id: kuboId, type: 'kubo', url: kubo.url, ...token }, node];
 }

@@ -26,8 +26,9 @@ async function fileWith(entries: unknown): Promise<string> {
   return `--backends=${path}`;
 }
 
-const node = () => ({ id: 'second', type: 'kubo', url: second.url, tokenSecret: 'SECOND_TOKEN' });
-const env = { SECOND_TOKEN: 'token-of-second', REPLICAS: '2' };
+// The name that the manual has for the Kubo of a cluster.
+const node = () => ({ id: 'second', type: 'kubo', url: second.url, tokenSecret: 'IPFS_TOKEN' });
+const env = { IPFS_TOKEN: 'token-of-second', REPLICAS: '2' };
 
 describe('a service with backends of its own', () => {
   test('stores in the first, copies to the next, and reads what the built-in node has had', async () => {
@@ -66,10 +67,20 @@ describe('a service with backends of its own', () => {
       [{ id: 'a', type: 'kubo', url: 'http://127.0.0.1:1', tokenSecret: 'NOT_SET' }],
       'the secret NOT_SET is not set',
     ],
+    [
+      'a secret by a name that is its own',
+      [{ id: 'a', type: 'kubo', url: 'http://127.0.0.1:1', tokenSecret: 'ADMIN_TOKEN' }],
+      'the secret ADMIN_TOKEN has the name of one of the service itself',
+    ],
+    [
+      'a secret by a name that only this machine has',
+      [{ id: 'a', type: 'kubo', url: 'http://127.0.0.1:1', tokenSecret: 'LOCAL_CONTROL' }],
+      'the secret LOCAL_CONTROL has a name of the service itself',
+    ],
     ['a type that there is not', [{ id: 'a', type: 'ftp' }], 'type must be one of'],
     ['an entry without what its type needs', [{ id: 'a', type: 'kubo' }], 'BACKENDS[0] (a): url'],
   ])('is refused with %s', async (_, entries, says) => {
-    expect(await refusal({ args: [await fileWith(entries)] })).toContain(says);
+    expect(await refusal({ args: [await fileWith(entries)], env: { ADMIN_TOKEN: 'theirs' } })).toContain(says);
   });
 
   test('is refused beside a Kubo of --kubo-api, and without its file', async () => {

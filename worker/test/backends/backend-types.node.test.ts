@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { configuredBackends } from '../../backends/backend-types.ts';
 import { first, present } from '../../../testkit/present.ts';
@@ -28,6 +30,26 @@ const parse = (value: unknown, secrets: Record<string, string> = {}) =>
   });
 
 describe('PINNING_SERVICES', () => {
+  it('sends no secret of the service itself to a backend, whatever entry names it', async () => {
+    const manual = await readFile(join(import.meta.dirname, '../../../docs/operating.md'), 'utf8');
+    const [settings = ''] = manual.split('\n## Settings\n').at(1)?.split('\n## ') ?? [];
+    const rows = [...settings.matchAll(/^\| (`[^|]*) \|/gm)]
+      .map(([row]) => row)
+      .filter((row) => !row.includes('bindings'));
+    const names = [...rows, 'BACKENDS PINNING_SERVICES'].flatMap((row) => row.match(/[A-Z][A-Z_]+[A-Z]/g) ?? []);
+    expect(names).toEqual(expect.arrayContaining(['REPLICAS', 'ADMIN_TOKEN', 'METRICS_TOKEN', 'RESTORE_TOKEN']));
+    const s3 = { id: 's3', type: 's3', url: 'https://s3.example.com', region: 'a', bucket: 'abc' };
+    for (const name of names)
+      for (const entry of [
+        { ...good, tokenSecret: name },
+        { ...s3, keySecret: name, secretSecret: 'S' },
+        { ...s3, keySecret: 'S', secretSecret: name },
+      ])
+        expect(() => parse([entry], { S: 'secret', [name]: 'token' }), name).toThrow(
+          `the secret ${name} has the name of one of the service itself`,
+        );
+  });
+
   it('gives the services in order, under their ids', () => {
     expect(
       parse([good, { ...good, id: 'second', url: 'https://second.example.com', headers: { 'x-a': 'b' } }]).map(
