@@ -11,6 +11,7 @@ import { quietSqlite } from '../../io/quiet-sqlite.ts';
 import { makeDataDirectory } from '../../io/paths.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
+import { markStopped } from '../../local/snapshot/backed-up.ts';
 import { holdStrays } from '../../local/snapshot/held-strays.ts';
 import { localPaths, restoringIn, type Secrets, newSecrets } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
@@ -55,6 +56,8 @@ export async function restoreService(
       await place(join(folder.parts, file.part), join(staging, file.path));
     }
     await holdStrays(join(staging, 'state'));
+    // One that was made during the backup is in it, too.
+    await markStopped(join(staging, 'state'));
     const blocks = await restoreBlocks(folder, staging, manifest, o.onBytes, context);
     const path = join(staging, 'secrets.json');
     await writeFile(path, secrets, { mode: 0o600, flag: 'wx' });

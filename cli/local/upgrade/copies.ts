@@ -13,7 +13,7 @@ import { dayMs, hourMs } from '../../../shared/time.ts';
 import { ifMissing } from '../../errno.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
-import { endLeftover, stateDirOf } from '../leftover.ts';
+import { endLeftover } from '../leftover.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
 import { holdStrays } from '../snapshot/held-strays.ts';
@@ -66,7 +66,6 @@ export async function prepareState(
   if (found === own) return;
   if ((await readState(dataDir, 'secrets')) !== undefined && o.backupDays !== 0) {
     const name = await keepCopy(local, found);
-    await markStopped(await stateDirOf(dataDir));
     o.note(
       `the data directory was of ${found === undefined ? 'an earlier version' : `sealpin ${found}`}: its state is ` +
         `kept for ${daysOf(o.backupDays)} days, and its files are not copied; go back with that version, without ` +
@@ -132,8 +131,13 @@ function madeAt(name: string): number {
   return Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}.${ms}Z`);
 }
 
-/** Copies the state as it is. Nothing may use it meanwhile. @returns the name of the copy */
+/**
+ * Copies the state, and marks its accounts before: receipts then say so here, and where the copy is
+ * put back. Nothing may use it meanwhile.
+ * @returns the name of the copy
+ */
 async function keepCopy(local: string, version: string | undefined): Promise<string> {
+  await markStopped(join(local, 'state'));
   const name = `${version ?? 'earlier'}-${new Date().toISOString().replaceAll(/[-:.]/g, '')}`;
   const unfinished = join(local, 'copies/unfinished');
   await removeTree(unfinished);
@@ -176,6 +180,8 @@ async function completeRollback(dataDir: string): Promise<void> {
     local,
   );
   await holdStrays(join(local, 'state'));
+  // The copy may have been made before there were marks, and the state that it replaces is kept.
+  await markStopped(join(local, 'state'));
   await writeState(dataDir, 'rollback', undefined);
   await syncDirectory(local);
 }

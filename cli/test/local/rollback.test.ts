@@ -1,12 +1,14 @@
 /** Upgrades of a local service: what is kept before, and the way back. */
 import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
+import { withDatabase } from '../../io/sqlite.ts';
 import { prepareState, removeOldCopies, rollBack } from '../../local/upgrade/copies.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { temporaryDirectory } from '../environment.ts';
@@ -170,17 +172,40 @@ inCi('receipts say until when a backup or a copy can bring back what is deleted'
   expect(await refusal({ dataDir, env: { BACKUP_DAYS: 'a week' } })).toContain('BACKUP_DAYS is not a whole number');
 });
 
-inCi('an account that a copy has is marked, and one of a fresh service is not', async () => {
-  const { dataDir } = await upgraded();
-  const objects = join(dataDir, 'local/state/do/sealpin-Account');
-  const marks: unknown[] = [];
-  for (const name of await readdir(objects)) {
-    if (!/^[0-9a-f]{64}\.sqlite$/.test(name)) continue;
-    const database = new DatabaseSync(join(objects, name));
-    marks.push(...database.prepare('SELECT backed_up FROM account').all());
-    database.close();
-  }
-  expect(marks).toEqual([{ backed_up: 1 }]);
+inCi('an account that a copy has is marked there and here, also after a rollback or a restoration', async () => {
+  const { dataDir, copy } = await upgraded();
+  const local = join(dataDir, 'local');
+  const marksIn = async (folder: string, sql = 'SELECT backed_up FROM account'): Promise<unknown[]> => {
+    const objects = join(folder, 'state/do/sealpin-Account');
+    const names = (await readdir(objects)).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
+    return names.flatMap((name) => withDatabase(join(objects, name), (database) => database.prepare(sql).all()));
+  };
+  const unmark = 'UPDATE account SET backed_up = 0';
+  const marked = [{ backed_up: 1 }];
+  for (const folder of [local, join(local, 'copies', copy)]) expect(await marksIn(folder)).toEqual(marked);
+  for (const folder of [local, join(local, 'copies', copy)]) await marksIn(folder, unmark);
+  const { kept } = await rollBack(dataDir, copy);
+  for (const folder of [local, join(local, 'copies', kept)]) expect(await marksIn(folder)).toEqual(marked);
+
+  const backup = join(await temporaryDirectory(), 'backup');
+  expect(await here(['service', 'backup', backup, '--without-secrets', `--data-dir=${dataDir}`])).toMatchObject({
+    code: 0,
+  });
+  const back = join(await realpath(await temporaryDirectory()), 'back');
+  const manifest = await readFile(join(backup, 'service.json'), 'utf8');
+  const { files } = JSON.parse(manifest) as { files: { path: string; part: string }[] };
+  const { part } = present(files.find(({ path }) => /Account\/[0-9a-f]{64}/.test(path)));
+  const parts = join(backup, 'parts');
+  await cp(join(parts, part), join(parts, 'unmarked'));
+  withDatabase(join(parts, 'unmarked'), (database) => database.exec(unmark));
+  const sha256 = createHash('sha256')
+    .update(await readFile(join(parts, 'unmarked')))
+    .digest('hex');
+  await rename(join(parts, 'unmarked'), join(parts, sha256));
+  await writeFile(join(backup, 'service.json'), manifest.replaceAll(part, sha256));
+  const restored = await here(['service', 'restore', backup, '--without-secrets', `--data-dir=${back}`]);
+  expect(restored, restored.stderr).toMatchObject({ code: 0 });
+  expect(await marksIn(join(back, 'local'))).toEqual(marked);
 });
 
 inCi('objects of stores that no database knows wait for the operator after a rollback or restoration', async () => {
