@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { statusAt } from './control.ts';
+import { lastRotation } from './log-file.ts';
 import { freeBytes, noRoomToStart } from './node/reserve.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
@@ -45,7 +46,7 @@ export async function startDetached(
   // For appending: another service may be about to write to it. The new one, once it holds the
   // lock, rotates the log.
   const log = openSync(paths.log, 'a', 0o600);
-  const { size: logBytes } = fstatSync(log);
+  const before = { bytes: fstatSync(log).size, rotation: lastRotation(paths.log) };
   // The executable is the program itself.
   const program = isSea() ? [] : process.argv.slice(1, 2);
   const words = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
@@ -62,7 +63,7 @@ export async function startDetached(
   let isAnnounced = false;
   let worked = { at: begunAt, cpuMs: 0 };
   for (let lookAt = begunAt + idleMs / 2; performance.now() - worked.at < idleMs; await sleep(50)) {
-    if (hasEnded) throw await failureIn(paths.log, { logBytes, dataDir });
+    if (hasEnded) throw await failureIn(paths.log, before, dataDir);
     if (signal.aborted) {
       child.kill('SIGTERM');
       throw signal.reason;
@@ -91,15 +92,18 @@ export async function startDetached(
 }
 
 /**
- * The error that the process wrote to its stderr, which is the log: after `logBytes`, unless the
- * log was rotated.
+ * The error that the process wrote to its stderr, which is the log: after what was there before,
+ * unless the log was rotated.
  */
 async function failureIn(
   log: string,
-  { logBytes, dataDir }: { logBytes: number; dataDir: string },
+  before: { readonly bytes: number; readonly rotation: bigint | undefined },
+  dataDir: string,
 ): Promise<SealpinError> {
   const all = await readFile(log);
-  const text = all.subarray(all.length < logBytes ? 0 : logBytes).toString();
+  // What is new may be as long as what was before; only a full disk leaves no older log.
+  const isRotated = all.length < before.bytes || ![before.rotation, undefined].includes(lastRotation(log));
+  const text = all.subarray(isRotated ? 0 : before.bytes).toString();
   const find = (kind: string): string | undefined => new RegExp(`^sealpin: ${kind}: (.*)$`, 'm').exec(text)?.[1];
   const error = find('error');
   // On a full disk nothing could be written to the log, either.

@@ -29,8 +29,8 @@ const output = { note: (text: string) => void notes.push(text) } as unknown as P
  * Starts a program instead of the service. It has `control`, the path of the socket, and `answer`,
  * which listens there.
  */
-async function startInstead(program: string): ReturnType<typeof startDetached> {
-  const dataDir = await temporaryDirectory();
+async function startInstead(program: string, home?: string): ReturnType<typeof startDetached> {
+  const dataDir = home ?? (await temporaryDirectory());
   const path = join(dataDir, 'program.mjs');
   const head = `import { createServer } from 'node:http';
     import { writeFileSync } from 'node:fs';
@@ -70,6 +70,23 @@ test.each([
     code: 'internal',
     message: 'the service does nothing for 2 s, and takes no requests',
   });
+});
+
+test('a service that fails again and again gives its reason each time', async () => {
+  const dataDir = await temporaryDirectory();
+  const program = (say: string): string => `
+    const { keepLog } = await import(${JSON.stringify(join(import.meta.dirname, '../../local/log-file.ts'))});
+    keepLog(${JSON.stringify(localPaths(dataDir).log)});
+    ${say}
+    process.exit(1);`;
+  const failure = (reason: string): string =>
+    program(`process.stderr.write('sealpin: error: ${reason}\\nsealpin: hint: wait\\n');`);
+  for (const reason of ['no cables', 'no cables', 'no power', 'nobody is there', 'no power'])
+    await expect(startInstead(failure(reason), dataDir), reason).rejects.toMatchObject({
+      message: reason,
+      hint: 'wait',
+    });
+  await expect(startInstead(program(''), dataDir)).rejects.toMatchObject({ message: 'the service ended at once' });
 });
 
 test('a service that ends is waited for, and one that answers is running', async () => {
