@@ -16,7 +16,7 @@ import { lockWhenFree } from './other-service.ts';
 import { isUnfinished } from './snapshot/state-files.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 import { prepareState, refuseNewer, removeOldCopies } from './upgrade/copies.ts';
-import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
+import { putTemporariesInto, removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
 /**
  * Timeout of SQLite for another reader or writer of a file; this process does nothing else
@@ -59,6 +59,10 @@ export async function prepareDirectory(
   await refuseNewer(dataDir);
   const stateDir = await stateDirOf(dataDir);
   const crashed = await endLeftover(dataDir);
+  await rm(paths.tmp, { recursive: true, force: true });
+  await mkdir(paths.tmp, { mode: 0o700 });
+  cleanup.add(() => rm(paths.tmp, { recursive: true, force: true }));
+  putTemporariesInto(paths.tmp);
   // After a crash, deleted rows may still be in the files.
   await removeUnknown(stateDir);
   if (crashed) for (const className of erasingClasses) await vacuum(objectsIn(stateDir, className));
@@ -72,9 +76,6 @@ export async function prepareDirectory(
   const timer = setInterval(() => void dropOld().catch(() => undefined), hourMs);
   cleanup.add(() => clearInterval(timer));
   const secrets = await loadSecrets(dataDir);
-  await rm(paths.tmp, { recursive: true, force: true });
-  await mkdir(paths.tmp, { mode: 0o700 });
-  cleanup.add(() => rm(paths.tmp, { recursive: true, force: true }));
   const room = reserveDiskSpace(paths.reserve, (detail) => log(JSON.stringify({ event: 'disk.full', detail })));
   cleanup.add(() => room.close());
   return { secrets, stateDir, crashed, log };

@@ -25,10 +25,22 @@ function withSound<T>(path: string, use: (database: DatabaseSync) => T, timeout 
  * A page that was split or merged keeps copies of rows in its free space; only writing all pages
  * again removes them.
  */
-const rewriteSql = 'PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; VACUUM';
+const rewriteSql = 'PRAGMA secure_delete = ON; VACUUM';
 
+/** A database may be larger than the memory. SQLite removes its temporary file as it opens it. */
 function rewrite(path: string): void {
-  withSound(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
+  const sql = `PRAGMA temp_store = FILE; ${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE)`;
+  withSound(path, (database) => database.exec(sql));
+}
+
+/**
+ * Has SQLite put its temporary files into a folder. Without it they would be in one of the system.
+ * @param folder is there, for its owner only
+ */
+export function putTemporariesInto(folder: string): void {
+  withDatabase(':memory:', (database) =>
+    database.exec(`PRAGMA temp_store_directory = '${folder.replaceAll("'", "''")}'`),
+  );
 }
 
 /**
@@ -70,7 +82,7 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
     path,
     (database) => {
       try {
-        if (size <= maxLiveBytes) database.exec(rewriteSql);
+        if (size <= maxLiveBytes) database.exec(`PRAGMA temp_store = MEMORY; ${rewriteSql}`);
       } catch (error) {
         if (sqliteCodeOf(error) === sqliteCodes.busy) return false;
         throw error;

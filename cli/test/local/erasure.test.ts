@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, watch } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
+import { withDatabase } from '../../io/sqlite.ts';
 import { readState, localPaths } from '../../local/state.ts';
-import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
+import { putTemporariesInto, removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
 import { api, endedAfterEach, ask, everyFile, here, helper, remove, startHere, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 import { client } from '../../../testkit/api-client.ts';
@@ -151,6 +152,9 @@ test('what KV was killed in writing is in no backup, and gone after the next sta
   expect((await everyFile(target)).includes('half a value')).toBe(false);
   await startedHere({ dataDir });
   expect(existsSync(left)).toBe(false);
+  // SQLite's own temporary files are where the next start removes them, too.
+  const folder = withDatabase(':memory:', (database) => database.prepare('PRAGMA temp_store_directory').get());
+  expect(folder).toEqual({ temp_store_directory: localPaths(dataDir).tmp });
 });
 
 describe('the files of the Durable Objects', () => {
@@ -174,6 +178,24 @@ describe('the files of the Durable Objects', () => {
     database.close();
     await vacuum(dir);
     expect(await holds(dir)).toBe(1);
+  });
+
+  test('are rewritten through a file in the folder that is named, and not in memory', async () => {
+    const dir = await folder();
+    const tmp = join(dir, "the owner's");
+    await mkdir(tmp, { mode: 0o700 });
+    const database = new DatabaseSync(join(dir, 'a.sqlite'));
+    database.exec('CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(16000000))');
+    database.close();
+    const names: (string | null)[] = [];
+    const watcher = watch(tmp, (_, name) => names.push(name));
+    onTestFinished(() => watcher.close());
+    putTemporariesInto(tmp);
+    onTestFinished(() => putTemporariesInto(''));
+    await vacuum(dir);
+    await expect.poll(() => names.length).toBeGreaterThan(0);
+    // A crash leaves nothing of it.
+    expect(await readdir(tmp)).toEqual([]);
   });
 
   test('hold nothing that was deleted before a crash, once their logs are vacuumed', async () => {
