@@ -14,7 +14,7 @@ import { keepLog } from './log-file.ts';
 import { reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
 import { isUnfinished } from './snapshot/state-files.ts';
-import { loadSecrets, localPaths, makeLocal } from './state.ts';
+import { loadSecrets, localPaths, makeLocal, readState, writeState } from './state.ts';
 import { prepareState, refuseNewer, removeOldCopies } from './upgrade/copies.ts';
 import { putTemporariesInto, removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
@@ -87,14 +87,17 @@ export function hasObject(stateDir: string, className: ClassName, objectId: stri
 }
 
 /**
- * Erases deleted rows from all files once workerd has ended, so that destroyed headers leave the
- * disk, too.
+ * Erases deleted rows from all files that were written since the last time, once workerd has ended,
+ * so that destroyed headers leave the disk, too.
  */
-export async function eraseDeleted(stateDir: string): Promise<void> {
+export async function eraseDeleted(dataDir: string, stateDir: string): Promise<void> {
   try {
     await removeUnknown(stateDir);
   } finally {
-    await vacuum(stateDir);
+    // Without the record, which a full disk does not take, all files are rewritten.
+    const known = await readState(dataDir, 'rewritten').catch(() => undefined);
+    const stamps = await vacuum(stateDir, known?.stamps);
+    await writeState(dataDir, 'rewritten', { v: 1, stamps }).catch(() => undefined);
   }
 }
 

@@ -213,7 +213,7 @@ async function workerdAt(listen: number | SocketFolder, url: string, o: Listenin
     onRestart: () => (run.workerd === undefined ? undefined : run.write(url)),
     vars: o.vars,
   });
-  cleanup.add(() => eraseDeleted(stateDir));
+  cleanup.add(() => eraseDeleted(options.dataDir, stateDir));
   cleanup.add(() => workerd.close());
   return workerd;
 }

@@ -2,9 +2,10 @@
  * The files of the local service in `local/` of the data directory: `secrets.json` (0600: its
  * tokens, its account's API key), `run.json` (the processes and address of the running service),
  * `kubo.json` (the Kubo that it uses, or used), `origin.json` (where a public service is),
- * `version.json` (which sealpin it belongs to), `copies/` (the state before an upgrade), `lock`,
- * `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the
- * blocks), `reserve` (room for deletions on a full disk), `tmp/` and `cache/` (which may go).
+ * `version.json` (which sealpin it belongs to), `rewritten.json` (which databases are without
+ * deleted rows), `copies/` (the state before an upgrade), `lock`, `control.sock`, `service.log`,
+ * `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `reserve` (room for
+ * deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
@@ -39,7 +40,7 @@ type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
 
 /**
  * The JSON files above. `origin`: of a service that was started with `--origin`; `rollback`: the
- * copy of one that has begun.
+ * copy of one that has begun; `rewritten`: stamps by path below `state/`.
  */
 type States = {
   secrets: Secrets;
@@ -48,6 +49,7 @@ type States = {
   origin: { v: 1; origin: string };
   version: { v: 1; version: string };
   rollback: { v: 1; copy: string };
+  rewritten: { v: 1; stamps: Readonly<Record<string, string>> };
 };
 
 /** Members that each of them must have. */
@@ -58,6 +60,7 @@ const required: { readonly [name in keyof States]: readonly (keyof States[name])
   origin: ['origin'],
   version: ['version'],
   rollback: ['copy'],
+  rewritten: ['stamps'],
 };
 
 /** The paths below a data directory that the local service uses. */
@@ -71,6 +74,7 @@ export function localPaths(dataDir: string) {
     origin: join(local, 'origin.json'),
     version: join(local, 'version.json'),
     rollback: join(local, 'rollback.json'),
+    rewritten: join(local, 'rewritten.json'),
     lock: join(local, 'lock'),
     control: join(local, 'control.sock'),
     log: join(local, 'service.log'),

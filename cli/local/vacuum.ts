@@ -4,10 +4,11 @@
  * the log is truncated (sqlite.org/wal.html).
  */
 import { rm, stat } from 'node:fs/promises';
-import { basename } from 'node:path';
+import { basename, relative } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { damagedFile, isDamage, sqliteCodeOf, sqliteCodes } from '../errno.ts';
 import { databasesIn, hasTable, withDatabase } from '../io/sqlite.ts';
+import { stampOf, writtenAt, type Stamps } from './snapshot/state-files.ts';
 
 /** Miniflare's own file next to those of the objects. */
 const ownFile = 'metadata.sqlite';
@@ -45,10 +46,20 @@ export function putTemporariesInto(folder: string): void {
 
 /**
  * Rewrites closed SQLite files below a folder without free pages and logs.
+ * @param known stamps by path below the folder: a file that still has its own is left as it is
+ * @returns those of the files now, for the next time
  * @throws config_invalid
  */
-export async function vacuum(dir: string): Promise<void> {
-  for (const path of await databasesIn(dir)) rewrite(path);
+export async function vacuum(dir: string, known: Stamps = {}): Promise<Stamps> {
+  const stamps: Record<string, string> = {};
+  for (const path of await databasesIn(dir)) {
+    const name = relative(dir, path);
+    if (known[name] !== stampOf(path)) rewrite(path);
+    const stamp = stampOf(path);
+    // Where times are whole seconds, a write may have the time of the rewrite before it.
+    if (writtenAt(stamp) % 1000 !== 0) stamps[name] = stamp;
+  }
+  return stamps;
 }
 
 /**

@@ -105,7 +105,8 @@ export function logBytesOf(path: string): number {
   return statSync(path + logSuffix, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-function stampOf(path: string): string {
+/** The stamp of a file as it is, with its write-ahead log. */
+export function stampOf(path: string): string {
   const parts = [path, path + logSuffix].map((each) => {
     const stats = statSync(each, { bigint: true, throwIfNoEntry: false });
     return stats === undefined ? '' : `${stats.dev}.${stats.ino}.${stats.size}.${stats.mtimeNs}`;

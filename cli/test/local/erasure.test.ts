@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, watch } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -178,6 +178,36 @@ describe('the files of the Durable Objects', () => {
     database.close();
     await vacuum(dir);
     expect(await holds(dir)).toBe(1);
+  });
+
+  test('are rewritten only where they were written since the last time', async () => {
+    const dir = await folder();
+    const written = async (name: string): Promise<bigint> =>
+      (await stat(join(dir, `${name}.sqlite`), { bigint: true })).mtimeNs;
+    const write = (name: string, sql: string): void =>
+      withDatabase(join(dir, `${name}.sqlite`), (database) => database.exec(sql));
+    for (const name of ['a', 'b']) write(name, 'PRAGMA journal_mode = WAL; CREATE TABLE t (x)');
+    const stamps = await vacuum(dir);
+    const before = [await written('a'), await written('b')];
+    expect(await vacuum(dir, stamps)).toEqual(stamps);
+    expect([await written('a'), await written('b')]).toEqual(before);
+    write('a', `PRAGMA secure_delete = OFF; INSERT INTO t VALUES ('${canary}'); DELETE FROM t`);
+    expect(await holds(dir)).toBe(1);
+    await vacuum(dir, stamps);
+    expect(await holds(dir)).toBe(0);
+    expect(await written('b')).toBe(before[1]);
+  });
+
+  test('are left as they are by a service that was asked for nothing', async () => {
+    const service = await startedHere();
+    const { dataDir } = service;
+    await store(service, 'encrypted', bytes);
+    await service.end();
+    const stampsOf = async (): Promise<Record<string, string>> => present(await readState(dataDir, 'rewritten')).stamps;
+    const before = await stampsOf();
+    await (await startedHere({ dataDir })).end();
+    const same = Object.entries(await stampsOf()).filter(([path, stamp]) => before[path] === stamp);
+    expect(same.map(([path]) => path)).toContainEqual(expect.stringMatching(/sealpin-Account\/[0-9a-f]{64}/));
   });
 
   test('are rewritten through a file in the folder that is named, and not in memory', async () => {
