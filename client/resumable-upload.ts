@@ -274,9 +274,9 @@ function uploadFailure(transport: Transport, reply: Reply, path?: string): Sealp
   return new TemporaryError(error.code, error.message, { cause: error, hint: error.hint, retryAfterSeconds: seconds });
 }
 
-/** Another writer holds the upload (409, 423), the service is busy, or it failed. */
+/** The body stalled (408), another writer holds the upload (409, 423), the service is busy or failed. */
 function isTemporary(status: number): boolean {
-  return status === 409 || status === 423 || status === 429 || status >= 500;
+  return [408, 409, 423, 429].includes(status) || status >= 500;
 }
 
 function unexpected(detail: string, cause?: unknown): SealpinError {

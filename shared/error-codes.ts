@@ -115,7 +115,7 @@ const hints: Readonly<Partial<Record<Code, string>>> = {
   invalid_filename: 'use 1 to 255 bytes of UTF-8 without control characters and path separators',
   invalid_cid: 'a blob ID is a CIDv1 in lower-case base32, such as bafkrei… or bafybei…',
   body_incomplete: 'send the upload again',
-  body_timeout: 'nothing was kept; send the upload again',
+  body_timeout: 'send the upload again',
   unauthorized: 'send Authorization: Bearer sp_…',
   account_disabled: 'ask the operator of the service; what is stored stays',
   finishing: 'wait as long as Retry-After says, and ask again',

@@ -120,7 +120,7 @@ describe.runIf(hasTusd())('an upload', () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  test.each([409, 423, 429, 500, 503])('tries again after %i, also in response to HEAD', async (status) => {
+  test.each([408, 409, 423, 429, 500, 503])('tries again after %i, also in response to HEAD', async (status) => {
     const { cid, sent, pauses } = await uploadThrough(({ method }, before) =>
       ['PATCH', 'HEAD'].includes(method) && !before.some((one) => one.method === method)
         ? { kind: 'answer', status }

@@ -32,6 +32,11 @@ export function methodOverride(
   };
 }
 
+/** Tells whether a body broke off or stalled: what has arrived of it is recorded. */
+export function isBrokenBody(error: unknown): boolean {
+  return isSealpinError(error, 'body_incomplete') || isSealpinError(error, 'body_timeout');
+}
+
 /**
  * Refuses another version of the protocol, and names ours in every response. To HEAD and PATCH it
  * says 423 where a client that read anything else would forget the upload and send everything
@@ -50,9 +55,12 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     await next();
     const { status, headers } = c.res;
     const isBusy = isSealpinError(c.error, 'rate_limited') || isSealpinError(c.error, 'overloaded');
-    if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && isBusy)) {
+    const isBroken = isBrokenBody(c.error);
+    if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && (isBusy || isBroken))) {
       const retryAfter = headers.get('Retry-After');
-      const detail = 'the service is too busy, or a part of it does not respond';
+      const detail = isBroken
+        ? 'the body broke off or stalled; what has arrived of it is recorded'
+        : 'the service is too busy, or a part of it does not respond';
       const retryAfterSeconds = retryAfter === null ? undefined : Number(retryAfter);
       const busy = new SealpinError('upload_busy', detail, { retryAfterSeconds });
       c.res = problem(busy, c);

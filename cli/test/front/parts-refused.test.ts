@@ -95,7 +95,7 @@ inCi('of a client that stalls all that it has sent is recorded, and the upload c
     const answer = statusOf(sent);
     if (count > 0) await write(sent, bytes.subarray(0, count));
     else sent.flushHeaders();
-    expect(await answer).toBe(408);
+    expect(await answer).toBe(423);
     sent.destroy();
     expect(await uploads.offsetOf(path)).toBe(count);
     await uploads.send(path, bytes, [], count);

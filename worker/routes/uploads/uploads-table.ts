@@ -24,8 +24,6 @@ const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Ci
 const otherVersion = { 412: ['Tus-Version'] } as const;
 const chunk: readonly Code[] = [
   'precondition_failed',
-  'body_incomplete',
-  'body_timeout',
   'too_large',
   'quota_exceeded',
   'unsupported_media_type',
@@ -72,6 +70,8 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
       responseHeaders: { 201: ['Location', 'Idempotency-Replayed', ...progress], ...otherVersion },
       codes: [
         ...chunk,
+        'body_incomplete',
+        'body_timeout',
         'invalid_filename',
         'invalid_cid',
         'not_found',

@@ -149,11 +149,11 @@ describe.each(modesInForm)('%s', (mode) => {
     await expectStored(owner.call, again, bytes);
   });
 
-  it.runIf(long)('a body that stalls is 408, and its bytes are kept', async () => {
+  it.runIf(long)('a body that stalls is 423, and its bytes are kept', async () => {
     const { path } = await create(owner.call, mode, 100);
     const slow = slowPatch(path, 0, 100);
     await slow.write(random(7));
-    expect(await slow.status).toBe(408);
+    expect(await slow.status).toBe(423);
     expect(await offsetOf(owner.call, path)).toBe(7);
   });
 
