@@ -80,8 +80,8 @@ export function parseMetadata(text: string) {
     contentType: (values.get('filetype') ?? values.get('type')) || null,
     cid: values.get('cid') ?? null,
     details: details.output,
-    /** Set if it is removed after a while, unless another upload names it. */
-    isProvisional: values.get('provisional') === 'true',
+    /** `true`: it is removed after a while, unless another upload names it. */
+    provisional: values.get('provisional') ?? null,
   };
 }
 

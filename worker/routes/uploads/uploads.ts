@@ -176,12 +176,15 @@ function uploadView(upload: UploadRecord): ResumableUpload {
   };
 }
 
-/** @throws invalid_filename, invalid_request, invalid_cid */
+/**
+ * Checks what an upload says of its file, as an upload in one request is checked.
+ * @throws invalid_filename, invalid_request, invalid_cid
+ */
 function checkMetadata(
   mode: NewFile['mode'],
   text: string,
-): Pick<Metadata, 'cid' | 'isProvisional'> & { details: FileDetails } {
-  const { filename, contentType, cid, details, isProvisional } = parseMetadata(text);
+): Pick<Metadata, 'cid'> & { isProvisional: boolean; details: FileDetails } {
+  const { filename, contentType, cid, details, provisional } = parseMetadata(text);
   if (filename !== null) parseFilename(filename);
   if (contentType !== null && !isContentType(contentType))
     throw new SealpinError('invalid_request', 'the filetype is not a media type of at most 255 characters');
@@ -189,11 +192,14 @@ function checkMetadata(
     throw new SealpinError('invalid_filename', 'the file has no name', {
       hint: 'send it as filename in Upload-Metadata, in base64',
     });
-  if (mode === 'encrypted' && cid !== null)
-    throw new SealpinError('invalid_request', 'cid is not supported in encrypted mode');
+  for (const [name, value] of Object.entries({ cid, provisional }))
+    if (mode === 'encrypted' && value !== null)
+      throw new SealpinError('invalid_request', `${name} is not supported in encrypted mode`);
+  if (provisional !== null && !['true', 'false'].includes(provisional))
+    throw new SealpinError('invalid_request', 'provisional must be true or false');
   return {
     cid: cid === null ? null : parseCid(cid).text,
-    isProvisional,
+    isProvisional: provisional === 'true',
     details: parseDetails(details),
   };
 }

@@ -148,6 +148,13 @@ describe('POST', () => {
     [{ 'Upload-Length': '5', 'Upload-Metadata': 'filename ' }, 400, 'invalid_filename'],
     [{ 'Upload-Length': '5', 'Upload-Concat': 'partial' }, 400, 'invalid_request'],
     [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ cid: 'x' }) }, 400, 'invalid_cid'],
+    [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ provisional: '1' }) }, 400, 'invalid_request'],
+    [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ expiresAt: 'x' }) }, 400, 'invalid_request'],
+    [
+      { 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ expiresAt: '2020-01-01T00:00:00Z' }) },
+      400,
+      'invalid_request',
+    ],
     [{ 'Upload-Length': '5', 'Content-Encoding': 'gzip' }, 415, 'unsupported_media_type'],
   ])('%j: %d %s', async (headers, status, code) => {
     expect(await problemOf(begin(headers as Record<string, string>))).toBe(`${status} ${code}`);
@@ -162,12 +169,14 @@ describe('POST', () => {
     expect(await problemOf(response)).toBe('415 unsupported_media_type');
   });
 
-  it('asks for a name in encrypted mode, and takes no cid there', async () => {
+  it('asks for a name in encrypted mode, and takes neither cid nor provisional there', async () => {
     const named = metadataOf({ name: 'a', type: 'text/plain' });
     expect((await begin({ 'Upload-Length': '5', 'Upload-Metadata': named }, 'encrypted')).status).toBe(201);
     expect(await problemOf(begin({ 'Upload-Length': '5' }, 'encrypted'))).toBe('400 invalid_filename');
-    const cid = metadataOf({ name: 'a', cid: `bafkrei${'a'.repeat(52)}` });
-    expect((await begin({ 'Upload-Length': '5', 'Upload-Metadata': cid }, 'encrypted')).status).toBe(400);
+    for (const refused of [{ cid: `bafkrei${'a'.repeat(52)}` }, { provisional: 'true' }, { provisional: 'false' }]) {
+      const headers = { 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ name: 'a', ...refused }) };
+      expect(await problemOf(begin(headers, 'encrypted')), JSON.stringify(refused)).toBe('400 invalid_request');
+    }
   });
 
   it('with an Idempotency-Key begins one upload', async () => {
