@@ -2,11 +2,11 @@
  * The body of a request that continues an upload: as it arrives or, with `Content-Digest`, whole or
  * not at all.
  */
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
-import { parseDigests } from '../http/digest-fields.ts';
+import { parseDigests, type Digests } from '../http/digest-fields.ts';
 import { leafMemory } from '../leaf-memory.ts';
-import { CountedBody, type CountedOptions } from './counted-body.ts';
+import { checkLength, CountedBody, type CountedOptions } from './counted-body.ts';
 import { Semaphore } from './semaphore.ts';
 
 /** A body that is read as it arrives, or as if it did. */
@@ -33,37 +33,71 @@ const maxHeldBytes = 8 * 1024 * 1024;
 const holders = new Semaphore(4);
 const waitMs = 10_000;
 
+type BodyOptions = {
+  env: Env;
+  request: Request;
+  /** Bytes that the file may still have. */
+  room: number;
+};
+
+/**
+ * Checks what the headers of a request say of its body.
+ * @returns the digests that it must have, and the most bytes of it
+ * @throws invalid_request, too_large
+ */
+export function checkBodyHeaders({ env, request, room }: BodyOptions): { digests: Digests; limitBytes: number } {
+  const most = Math.min(maxUploadBytes(env) ?? Infinity, room);
+  checkLength(request, most);
+  const digests = parseDigests(request.headers);
+  if (digests.size === 0) return { digests, limitBytes: most };
+  const limitBytes = Math.min(most, maxHeldBytes);
+  if (Number(request.headers.get('Content-Length') ?? 0) > limitBytes)
+    throw new SealpinError('too_large', `a body with Content-Digest may have at most ${limitBytes} bytes here`, {
+      hint: 'send smaller parts of the file, or leave Content-Digest out',
+    });
+  return { digests, limitBytes };
+}
+
 /**
  * Hands the body of a request to its reader.
  * @throws invalid_request, digest_mismatch, too_large, body_incomplete, body_timeout and overloaded
  * before the reader has got a byte; what the reader throws
  */
 export async function withBody<T>(
-  { env, request, onArrival }: { env: Env; request: Request; onArrival: CountedOptions['onArrival'] },
+  o: BodyOptions & { onArrival: CountedOptions['onArrival'] },
   receive: (body: ArrivingBody) => Promise<T>,
 ): Promise<T> {
-  const digests = parseDigests(request.headers);
-  const options = { limitBytes: maxUploadBytes(env), idleMs: uploadIdleMs(env), onArrival };
+  const { env, request, onArrival } = o;
+  const { digests, limitBytes } = checkBodyHeaders(o);
+  const options = { limitBytes, idleMs: uploadIdleMs(env), onArrival };
   if (digests.size === 0) {
     const body = new CountedBody(request, options);
     const read = (maxBytes: number) => body.readSome(leafMemory.take(maxBytes));
     return await receive({ read, cancel: (reason) => body.cancel(reason) });
   }
-  const limitBytes = Math.min(options.limitBytes ?? maxHeldBytes, maxHeldBytes);
-  const announced = Number(request.headers.get('Content-Length') ?? limitBytes);
-  if (announced > limitBytes)
-    throw new SealpinError('too_large', `a body with Content-Digest may have at most ${limitBytes} bytes here`, {
-      hint: 'send smaller parts of the file, or leave Content-Digest out',
-    });
   const permit = await holders.acquire(waitMs);
   try {
-    const body = new CountedBody(request, { ...options, limitBytes, digests });
+    const body = new CountedBody(request, { ...options, digests });
+    const announced = Number(request.headers.get('Content-Length') ?? limitBytes);
     const bytes = await body.read(new Uint8Array(announced + 1));
     // The end, where the digests are compared.
     await body.read(new Uint8Array(1));
     return await receive(bodyOfBytes(bytes));
   } finally {
     permit.release();
+  }
+}
+
+/**
+ * Waits for the end of a body that has brought all that it may. One that does not end has brought
+ * it, too.
+ * @throws too_large for one that has more
+ */
+export async function expectEnd(body: ArrivingBody): Promise<void> {
+  try {
+    await body.read(1);
+  } catch (error) {
+    if (isSealpinError(error, 'too_large')) throw error;
   }
 }
 

@@ -19,7 +19,7 @@ import type { Intake } from '../backends/contract.ts';
 import { intakeOf } from '../objects/pin/stores/object-intake.ts';
 import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
-import { withBody, type ArrivingBody } from './checked-body.ts';
+import { checkBodyHeaders, expectEnd, withBody, type ArrivingBody } from './checked-body.ts';
 import { withCurrentPair } from './current-pair.ts';
 import { handedParts } from './handed-over.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
@@ -73,11 +73,13 @@ export function continueUpload(
     const { hash } = caller.key;
     const { uploads } = caller.account;
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
-    checkBody(request, upload, maxFileBytes(env));
-    if (upload.state === 'open') {
+    const body = { env, request, room: (upload.length ?? maxFileBytes(env)) - upload.offset, onArrival };
+    if (upload.state !== 'open') await withBody(body, expectEnd);
+    else {
       const report = env.HANDOVERS?.get(request)?.report;
       // What is encrypted is made of bytes that are here.
       if (report !== undefined && upload.mode !== 'plain') return { ...upload, isUnread: true };
+      if (report !== undefined) checkBodyHeaders(body);
       const announced = request.headers.get('Content-Length');
       const bytes = announced === null ? undefined : Number(announced);
       const service = intakeOf(env, backendOf(env, upload.service, requestId), {
@@ -91,7 +93,7 @@ export function continueUpload(
       const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);
       const receiving = report
         ? resumed.receiveHanded(report, { leaves, idleMs: uploadIdleMs(env), onArrival })
-        : withBody({ env, request, onArrival }, receive);
+        : withBody(body, receive);
       const arrived = await receiving.catch((error: unknown) => {
         resumed.stop.abort(error);
         throw atServices(error, [service.id]);
@@ -117,14 +119,6 @@ function leastLeafBytes({ mode, tail }: UploadRecord, bytes: number): number {
 
 /** Bytes of a chunk that is sealed as one. */
 const sealedChunkBytes = 16_400;
-
-/** @throws too_large for a body that the upload has no room for */
-function checkBody(request: Request, { offset, length }: UploadRecord, maxBytes: number): void {
-  const announced = Number(request.headers.get('Content-Length') ?? 0);
-  const room = (length ?? maxBytes) - offset;
-  if (announced > room || (length === null && room === 0))
-    throw new SealpinError('too_large', `the file has room for ${room} more bytes, and the body has ${announced}`);
-}
 
 type ResumedUploadOptions = {
   caller: Principal;

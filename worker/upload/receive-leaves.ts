@@ -6,7 +6,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { interruptible, settlesWithin } from '../../shared/streams/timing.ts';
 import { leafMemory } from '../leaf-memory.ts';
-import type { ArrivingBody } from './checked-body.ts';
+import { expectEnd, type ArrivingBody } from './checked-body.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
@@ -58,7 +58,8 @@ type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
  * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body
  * breaks.
  * @returns how many bytes of the file have arrived
- * @throws what the body throws, once that is recorded; what the writer and `save` throw
+ * @throws what the body throws, once that is recorded; too_large for bytes behind those of the
+ * file; what the writer and `save` throw
  */
 export async function receiveLeaves(options: ReceiveOptions): Promise<number> {
   return await new Receiver(options).run();
@@ -89,6 +90,7 @@ class Receiver {
     const { writer, body } = this.#options;
     try {
       const broken = await this.#receive();
+      if (this.#offset === this.#limit) await this.#reads.wait(expectEnd(body));
       if (this.#offset === this.#options.length) await this.#saveLast();
       else {
         const isWhole = writer.canClose();

@@ -194,3 +194,15 @@ test('a body for which the file has no room is refused before a byte is asked fo
   expect(isAsked).toBe(false);
   sent.destroy();
 });
+
+test('a body in chunks with more than the file has room for is refused, and none of it counts', async () => {
+  const bytes = randomBytes(2 * leafBytes);
+  const path = await uploads.create(bytes.length);
+  const sent = uploads.begin(path, 0, 0);
+  sent.removeHeader('content-length');
+  sent.end(Buffer.concat([bytes, randomBytes(1)]));
+  expect(await statusOf(sent)).toBe(413);
+  expect(await uploads.offsetOf(path)).toBe(0);
+  await uploads.send(path, bytes);
+  await uploads.expectStored(path, bytes);
+});
