@@ -1,12 +1,15 @@
 /** `/v1/uploads`: files in several requests, by tus 1.0.0. */
 import { isContentType, ResumableUpload, type ResumableUploadList } from '../../../shared/api.ts';
 import { beginPayload, uploadSeal } from '../../../shared/crypto/index.ts';
-import { SealpinError } from '../../../shared/errors.ts';
+import { describe, isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { parseFilename } from '../../../shared/filename.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
-import { maxFileBytes, maxUploadBytes } from '../../env.ts';
+import { maxFileBytes } from '../../env.ts';
 import { parseFileId, type Ctx } from '../../http/app.ts';
+import { orLog } from '../../log.ts';
+import { isBrokenBody } from '../../http/tus.ts';
+import type { Claim } from '../../objects/account/uploads/claims.ts';
 import { essenceOf, isEncoded } from '../../http/body-headers.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import type { FileDetails, NewFile } from '../../objects/account/files/file-rows.ts';
@@ -16,7 +19,7 @@ import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts'
 import { viewed } from '../../objects/columns.ts';
 import { firstBackendOf } from '../../backends/configured.ts';
 import { parseDetails } from '../../http/validation.ts';
-import { checkLength } from '../../upload/counted-body.ts';
+import { checkBodyHeaders } from '../../upload/checked-body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
 import {
@@ -53,7 +56,7 @@ export function createUpload(mode: NewFile['mode']) {
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);
     const hasBody = isChunk(c);
-    checkLength(c.req.raw, maxUploadBytes(c.env));
+    checkBodyHeaders({ env: c.env, request: c.req.raw, room: length ?? maxFileBytes(c.env) });
     const claim = await parseClaim(c, caller.key, describing);
     const service = firstBackendOf(c.env, c.var.requestId);
     const uploadId = crypto.randomUUID();
@@ -81,7 +84,9 @@ export function createUpload(mode: NewFile['mode']) {
     let progress: Continued = upload;
     if (replayed) c.header('Idempotency-Replayed', 'true');
     else if (hasBody || length === 0)
-      progress = await resumeUpload(c, caller, { uploadId, offset: 0, length: undefined });
+      progress = await resumeUpload(c, caller, { uploadId, offset: 0, length: undefined }, (error) =>
+        isUnknown(error, claim),
+      );
     return c.body(null, 201, {
       Location: `/v1/uploads/${upload.uploadId}`,
       ...progressHeaders(upload.uploadId, progress),
@@ -116,7 +121,7 @@ export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> 
   if (offset === undefined) throw new SealpinError('invalid_request', 'Upload-Offset is missing');
   const length = parseBytes('Upload-Length', c.req.header('Upload-Length'));
   if (length !== undefined) checkFileBytes(length, maxFileBytes(c.env));
-  checkLength(c.req.raw, maxUploadBytes(c.env));
+  checkBodyHeaders({ env: c.env, request: c.req.raw, room: Infinity });
   const progress = await resumeUpload(c, caller, { uploadId, offset, length });
   if (progress.isUnread === true) c.header('Sealpin-Body', 'wanted');
   return c.body(null, 204, progressHeaders(uploadId, progress));
@@ -143,16 +148,38 @@ export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response>
   return c.body(null, 204);
 }
 
-/** Continues an upload, and finishes what has arrived even if the client leaves. */
+/**
+ * Tells whether nobody will continue an upload that its first request began and failed with:
+ * its client has not been told of it. With an Idempotency-Key a client finds it again, unless its
+ * body was refused; another request that has taken it over knows it.
+ */
+function isUnknown(error: unknown, claim: Claim | undefined): boolean {
+  const code = isSealpinError(error) ? error.code : 'internal';
+  if (code === 'upload_busy' || code === 'offset_mismatch') return false;
+  return claim === undefined || !(isBrokenBody(error) || describe(code).status >= 500);
+}
+
+/**
+ * Continues an upload, and finishes what has arrived even if the client leaves.
+ * @param isOver tells whether an error ends the upload
+ */
 async function resumeUpload(
   c: Ctx,
   caller: Principal,
   options: { uploadId: string; offset: number; length: number | undefined },
+  isOver: (error: unknown) => boolean = () => false,
 ): Promise<Continued> {
   const lease = crypto.randomUUID();
+  const { requestId } = c.var;
+  const { uploads } = caller.account;
   const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
-  const work = continueUpload(c.env, c.req.raw, caller, { ...options, lease, requestId: c.var.requestId, onArrival });
-  const end = (): Promise<unknown> => caller.account.uploads.release(options.uploadId, lease);
+  const continued = continueUpload(c.env, c.req.raw, caller, { ...options, lease, requestId, onArrival });
+  const work = continued.catch(async (error: unknown) => {
+    const remove = () => unwrap(uploads.remove(caller.key.hash, options.uploadId));
+    if (isOver(error)) await orLog({ event: 'upload.giveUp', requestId }, remove);
+    throw error;
+  });
+  const end = (): Promise<unknown> => uploads.release(options.uploadId, lease);
   // When the client disconnects, the runtime cancels the request: this keeps it running until it
   // has recorded what arrived. A HEAD that waits for its end responds then; if the object cannot be
   // reached, it responds when its time is up.

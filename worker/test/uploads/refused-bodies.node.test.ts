@@ -4,12 +4,26 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { problemOf } from '../../../testkit/api-client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
-import { create, expectStored, modes, offsetOf, patch, random } from './tus-client.ts';
+import {
+  broken,
+  create,
+  expectStored,
+  metadataOf,
+  mib,
+  modes,
+  offsetOf,
+  patch,
+  random,
+  send,
+  version,
+} from './tus-client.ts';
+
+const chunk = { 'Content-Type': 'application/offset+octet-stream' };
 
 let service: Service;
 let owner: Owner;
 beforeAll(async () => {
-  service = await startService({ vars: { UPLOAD_IDLE_SECONDS: '1' } });
+  service = await startService({ entry: 'worker/test/clock.ts', vars: { UPLOAD_IDLE_SECONDS: '1' } });
 });
 afterAll(() => service.close());
 beforeEach(async () => {
@@ -26,6 +40,10 @@ function inChunks(bytes: Uint8Array, ends = true): ReadableStream<Uint8Array> {
   });
 }
 
+const digest = (bytes: Uint8Array) => ({
+  'Content-Digest': `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`,
+});
+
 describe.each(modes)('PATCH, %s', (mode) => {
   it('whose body stalls is 423, which clients wait for, and continues behind what arrived', async () => {
     const bytes = random(100);
@@ -37,9 +55,6 @@ describe.each(modes)('PATCH, %s', (mode) => {
     await expectStored(owner.call, await patch(owner.call, path, 7, bytes.subarray(7)), bytes);
   });
 
-  const digest = (bytes: Uint8Array) => ({
-    'Content-Digest': `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`,
-  });
   const ways = ['with a length', 'in chunks'].flatMap((how) => ['', ' and a digest'].map((checked) => how + checked));
   const extra = [1, 3000];
   it.each(ways.flatMap((way) => extra.map((more) => [way, more] as const)))(
@@ -69,5 +84,70 @@ describe.each(modes)('PATCH, %s', (mode) => {
     const bytes = random(1000);
     const { path } = await create(owner.call, mode, bytes.length);
     await expectStored(owner.call, await patch(owner.call, path, 0, inChunks(bytes, false)), bytes);
+  });
+});
+
+describe.each(modes)('POST with the first bytes, %s', (mode) => {
+  const length = 9 * mib;
+  const whole = random(length);
+  const begin = (body: Uint8Array | ReadableStream<Uint8Array>, headers: Record<string, string>): Promise<Response> =>
+    owner.call(`/v1/uploads/${mode}`, {
+      method: 'POST',
+      headers: {
+        ...version,
+        ...chunk,
+        'Upload-Length': String(length),
+        'Upload-Metadata': metadataOf({ filename: 'näme.bin', filetype: 'image/png' }),
+        ...headers,
+      },
+      body: body as BodyInit,
+      ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+    });
+  const some = whole.subarray(0, 1_200_000);
+  const refused = [
+    { why: 'more bytes than the file', body: () => some, headers: { 'Upload-Length': '1199999' } },
+    { why: 'more, in chunks', body: () => inChunks(some), headers: { 'Upload-Length': '1199999' } },
+    { why: 'another digest', body: () => some, headers: digest(random(5)), is: '422 digest_mismatch' },
+    {
+      why: 'a digest that is none',
+      body: () => some,
+      headers: { 'Content-Digest': 'sha-256=x' },
+      is: '400 invalid_request',
+    },
+    { why: 'a digest and more than is held', body: () => whole, headers: digest(whole) },
+    {
+      why: 'an end that does not come',
+      body: () => inChunks(some, false),
+      headers: {},
+      is: '408 body_timeout',
+      comes: true,
+    },
+  ];
+  const keys = [{}, { 'Idempotency-Key': 'one' }] as Record<string, string>[];
+
+  it.each(refused.flatMap((each) => keys.map((key) => ({ ...each, key }))))(
+    'and $why leaves no upload that nobody knows, $key',
+    async ({ body, headers, key, is = '413 too_large', comes = false }) => {
+      // The body may be cut off while it is sent.
+      const answer = await begin(body(), { ...headers, ...key } as Record<string, string>).catch(() => undefined);
+      if (answer !== undefined) expect(await problemOf(answer)).toBe(is);
+      const isFound = comes && 'Idempotency-Key' in key;
+      await expect.poll(async () => (await owner.object.rows('upload')).length).toBe(isFound ? 1 : 0);
+      if (answer !== undefined && !isFound) expect(await owner.object.rows('idempotency')).toEqual([]);
+      if (!isFound) return;
+      const again = await create(owner.call, mode, length, { headers: key });
+      expect(again.response.headers.get('Idempotency-Replayed')).toBe('true');
+      const offset = Number(again.response.headers.get('Upload-Offset'));
+      expect(offset).toBeGreaterThan(0);
+      await expectStored(owner.call, await send(owner.call, again.path, whole, 4 * mib, offset), whole);
+    },
+  );
+
+  it('that breaks leaves an upload only where a key finds it', async () => {
+    await begin(broken(some), {}).catch(() => undefined);
+    await begin(broken(some), { 'Idempotency-Key': 'one' }).catch(() => undefined);
+    await expect.poll(async () => (await owner.object.rows('upload')).length).toBe(1);
+    const again = await create(owner.call, mode, length, { headers: { 'Idempotency-Key': 'one' } });
+    expect(again.response.headers.get('Idempotency-Replayed')).toBe('true');
   });
 });
