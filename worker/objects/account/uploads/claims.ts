@@ -60,10 +60,22 @@ export class Claims extends StorageRows<ClaimOptions> {
 
   /**
    * Renews the claim of a running upload, if it has one; fails when another request has taken it
-   * over.
+   * over. A renewal may come after the end of its upload: it neither shortens a claim that is kept
+   * nor brings back one that was given up.
    */
   renew(claim: Claim | undefined, fileId: string): Failure | undefined {
-    return claim && this.#hold(claim, fileId, this.#leaseMs());
+    if (claim === undefined) return undefined;
+    const { apiKey, route, name } = claim;
+    const others = 'idempotency WHERE api_key = ? AND route = ? AND hash = ? AND file_id <> ?';
+    if (exists(this.sql, others, apiKey, route, name, fileId)) return takenOver();
+    this.sql.exec(
+      'UPDATE idempotency SET expires_at = max(expires_at, ?) WHERE api_key = ? AND route = ? AND hash = ?',
+      this.context.now() + this.#leaseMs(),
+      apiKey,
+      route,
+      name,
+    );
+    return undefined;
   }
 
   /** Remembers a file that is ready now; fails when another request has taken the claim over. */
@@ -125,9 +137,7 @@ export class Claims extends StorageRows<ClaimOptions> {
       `ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = excluded.expires_at
        WHERE file_id = excluded.file_id RETURNING file_id`,
     );
-    if (written !== undefined) return undefined;
-    const detail = 'another request with this Idempotency-Key has taken the upload over';
-    return err('idempotency_running', detail, firstGuessMs / 1000);
+    return written === undefined ? takenOver() : undefined;
   }
 
   /**
@@ -140,6 +150,11 @@ export class Claims extends StorageRows<ClaimOptions> {
     const silentMs = this.#leaseMs() - leftMs;
     return Math.max(1, Math.ceil(Math.min(leftMs, Math.max(firstGuessMs, silentMs)) / 1000));
   }
+}
+
+function takenOver(): Failure {
+  const detail = 'another request with this Idempotency-Key has taken the upload over';
+  return err('idempotency_running', detail, firstGuessMs / 1000);
 }
 
 /**
