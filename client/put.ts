@@ -53,10 +53,14 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
     names: o.names?.join(','),
   };
   const request = { method: 'POST', path: `v1/storage/${mode}`, query, headers, body: body.body, signal } as const;
-  const file = await http.json(StoredFile, request).catch((error: unknown) => {
+  try {
+    const file = await http.json(StoredFile, request);
+    return isPlain ? checked(file, await body.whole()) : file;
+  } catch (error) {
     throw body.failure() ?? error;
-  });
-  return isPlain ? checked(file, body.cid ?? body.sent()?.cid) : file;
+  } finally {
+    body.cancel();
+  }
 }
 
 /** A file that was stored, whose CID must be this one. @throws SealpinError `cid_mismatch` */

@@ -3,7 +3,7 @@
  */
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, type SizedCid } from '../shared/ipfs/index.ts';
-import { observed, peeked } from '../shared/streams/pulled.ts';
+import { observed, peeked, pulled } from '../shared/streams/pulled.ts';
 import { cidOf } from './blobs.ts';
 import { abortable, blobOf, isReadOnce, openSource, type Source } from './web-bytes.ts';
 
@@ -11,8 +11,14 @@ export type Body = {
   readonly body: Blob | ReadableStream<Uint8Array>;
   /** The CID of its bytes; undefined where it is known only once they are sent. */
   readonly cid: string | undefined;
-  /** The CID of a stream, once its last byte was sent. */
-  sent(): SizedCid | undefined;
+  /**
+   * Ends the sending, and gives the CID of the whole source. The rest of a stream is read for it: a
+   * service that knows a repeated request answers before it has read all.
+   * @throws what the source fails with
+   */
+  whole(): Promise<string | undefined>;
+  /** Ends the reading of the source. */
+  cancel(): void;
   /** The error of the source, when that is why the request failed. */
   failure(): unknown;
 };
@@ -34,7 +40,7 @@ export async function requestBody(
   if (!isReadOnce(source)) {
     const blob = blobOf(source);
     const cid = options.cid ? await cidOf(blob, options) : undefined;
-    return { body: blob, cid, sent: () => undefined, failure: () => undefined };
+    return ofBlob(blob, cid);
   }
   const builder = cidBuilder();
   let failure: unknown;
@@ -47,10 +53,7 @@ export async function requestBody(
     onFail: (error) => (failure = error),
   });
   const { start, isAll, stream } = await peeked(hashed, bufferedBytes + 1);
-  if (isAll) {
-    const body = new Blob(start as Uint8Array<ArrayBuffer>[]);
-    return { body, cid: sent?.cid, sent: () => sent, failure: () => undefined };
-  }
+  if (isAll) return ofBlob(new Blob(start as Uint8Array<ArrayBuffer>[]), sent?.cid);
   if (!sendsStreams()) {
     await stream.cancel();
     throw new SealpinError(
@@ -59,7 +62,28 @@ export async function requestBody(
       { hint: 'give a Blob: put takes it as it is, and upload sends it in parts' },
     );
   }
-  return { body: stream, cid: undefined, sent: () => sent, failure: () => failure };
+  const reader = stream.getReader();
+  let isOver = false;
+  // Who sends it cancels it where the response comes early, and the rest may still be wanted.
+  const body = pulled({
+    next: async () => (isOver ? undefined : (await reader.read()).value),
+    cancel: () => (isOver = true),
+  });
+  return {
+    body,
+    cid: undefined,
+    async whole() {
+      isOver = true;
+      while (sent === undefined && !(await reader.read()).done);
+      return sent?.cid;
+    },
+    cancel: () => void reader.cancel().catch(() => undefined),
+    failure: () => failure,
+  };
+}
+
+function ofBlob(body: Blob, cid: string | undefined): Body {
+  return { body, cid, whole: async () => cid, cancel: () => undefined, failure: () => undefined };
 }
 
 /**

@@ -209,6 +209,16 @@ describe('ended early', () => {
     expect((await connection.get(fileId)).size).toBe(mib);
   });
 
+  test('a stream with an idempotency key can be put again, and is compared to its last byte', async () => {
+    const chunks = Array.from({ length: 40 }, () => pattern(mib));
+    const o = { mode: 'plain', idempotencyKey: crypto.randomUUID() } as const;
+    const first = await connection.put(watched(chunks).stream, o);
+    const again = watched(chunks);
+    expect(await connection.put(again.stream, o)).toMatchObject({ fileId: first.fileId, cid: first.cid });
+    const other = watched([...chunks, pattern(1)]);
+    await expect(connection.put(other.stream, o)).rejects.toMatchObject({ code: 'cid_mismatch' });
+  });
+
   test('an upload whose source fails throws the error of the source, and one that is aborted cancels it', async () => {
     const broken = () => {
       let left = 40;
