@@ -8,12 +8,18 @@ import { sizeText } from '../terminal/size.ts';
 export type ServiceLimits = Readonly<ReturnType<typeof limitsOf>>;
 
 /**
- * The limits in bytes: of a request, null: a body of any length; of a resumable upload, 0: there
- * are none; of a file, null: any.
+ * Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a
+ * file is the most that it takes.
+ */
+export const maxCarBytes = 16 * 2 ** 30;
+
+/**
+ * The limits in bytes: of a request, null: a body of any length; of a file in a CAR; of a resumable
+ * upload, 0: there are none; of a file, null: any.
  */
 export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health) {
   const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
-  return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
+  return { requestBytes: maxUploadBytes, carBytes: maxCarBytes, uploadBytes: maxFileBytes, fileBytes };
 }
 
 /**

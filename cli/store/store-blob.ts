@@ -10,6 +10,7 @@ import { nodeProvider } from '../keys/node-provider.ts';
 import { sizeText } from '../terminal/size.ts';
 import { type Api } from '../remote/client.ts';
 import { storeInPlace } from './in-place.ts';
+import { maxCarBytes } from './limits.ts';
 
 /**
  * A smaller container is buffered until its blob ID is known, so that the service checks it before
@@ -81,12 +82,6 @@ type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
  * than the hash.
  */
 const digest = nodeProvider.sha256;
-
-/**
- * Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a
- * file is the most that it takes.
- */
-const maxCarBytes = 16 * 2 ** 30;
 
 const isCar = (bytes: number | undefined): bytes is number =>
   bytes !== undefined && bytes > bufferedBytes && bytes <= maxCarBytes;

@@ -72,7 +72,7 @@ export async function storeCopy(
     const file = await openFile(cid, sources, options);
     refuseLarge(file.size, limits.fileBytes);
     let stored: UploadedFile;
-    const fits = limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes;
+    const fits = file.size <= limits.carBytes && carBytes(file.size) <= (limits.requestBytes ?? Infinity);
     if (fits || file.size > limits.uploadBytes) {
       const headers = { 'content-type': carType };
       stored = await inOneRequest(

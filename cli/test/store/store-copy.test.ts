@@ -14,7 +14,7 @@ import { present } from '../../../testkit/present.ts';
 const mib = 1_048_576;
 const context = { signal: new AbortController().signal, timeouts: defaultTimeouts };
 const sending = { idempotencyKey: '0000-1111', onBytes: () => undefined };
-const unlimited: ServiceLimits = { requestBytes: null, uploadBytes: 64 * mib, fileBytes: null };
+const unlimited: ServiceLimits = { requestBytes: null, carBytes: Infinity, uploadBytes: 64 * mib, fileBytes: null };
 
 /** A service as a target, with limits that it did not name. */
 async function target(url: string, limits: Partial<ServiceLimits> = {}, apiKey = someApiKey): Promise<Target> {
@@ -86,8 +86,16 @@ describe('a copy under its CID', () => {
 
   test.each([
     { what: 'in several requests when only its CAR is too large for one', uploadBytes: mib, path: '/v1/uploads/plain' },
+    {
+      what: 'in several requests when it has more blocks than a CAR may have, whatever a request takes',
+      requestBytes: null,
+      carBytes: mib - 1,
+      uploadBytes: mib,
+      path: '/v1/uploads/plain',
+    },
+    { what: 'as a CAR up to there', requestBytes: null, carBytes: mib, uploadBytes: mib, path: '/v1/storage/plain' },
     { what: 'as a CAR where there is no other way', uploadBytes: 0, path: '/v1/storage/plain' },
-  ])('goes $what', async ({ uploadBytes, path }) => {
+  ])('goes $what', async ({ uploadBytes, path, requestBytes = mib, carBytes = 2 * mib }) => {
     const { cid, sources } = await fileOf(new Uint8Array(mib));
     const { url, seen } = await hostile({
       'GET /v1/health': health(),
@@ -96,7 +104,7 @@ describe('a copy under its CID', () => {
         json(response, 403, problem(403, 'forbidden'));
       },
     });
-    const limits = { requestBytes: mib, uploadBytes, fileBytes: mib };
+    const limits = { requestBytes, carBytes, uploadBytes, fileBytes: mib };
     await expect(storeCopy(cid, sources, await target(url, limits), sending)).rejects.toMatchObject({
       code: 'forbidden',
     });
