@@ -18,12 +18,10 @@ export type App = {
   Bindings: Bindings;
   /**
    * `countedFor`: what the rate limit counts the request for. `usedBy`: the API key that it counts
-   * for, which may be unknown. `code`: of the problem that is the response. `arrivedBytes`: of the
-   * body of an upload, so far.
+   * for, which may be unknown. `code`: of the problem that is the response.
    */
   Variables: {
     requestId: string;
-    arrivedBytes?: number;
     countedFor?: 'account' | 'address';
     usedBy?: UsedBy;
     code?: Code;

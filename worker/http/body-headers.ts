@@ -1,4 +1,7 @@
-/** Announcements of a body in its headers: its length, its type, and whether it is coded. */
+/** Announcements of a body in its headers, its length, type and coding; and how much of it arrived. */
+
+/** Bytes that have arrived of the bodies of requests, so far: none of one that nobody reads. */
+export const arrivedBytes = new WeakMap<Request, number>();
 
 /** The announced length of a body in bytes; 0 without one. */
 export function lengthOf(headers: Headers): number {

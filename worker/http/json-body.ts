@@ -1,8 +1,9 @@
 /** The JSON bodies of all requests but uploads. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
+import { observed } from '../../shared/streams/pulled.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
-import { essenceOf } from './body-headers.ts';
+import { arrivedBytes, essenceOf } from './body-headers.ts';
 import { invalidRequest } from './validation.ts';
 
 /** Bytes of a body, unless a route takes more. */
@@ -33,7 +34,12 @@ export async function readJson<S extends v.GenericSchema>(
 }
 
 async function parseBody(request: Request, maxBytes: number): Promise<unknown> {
-  const bytes = await readAll(request.body, maxBytes, () => {
+  const body =
+    request.body &&
+    observed(request.body, {
+      onChunk: ({ length }) => void arrivedBytes.set(request, (arrivedBytes.get(request) ?? 0) + length),
+    });
+  const bytes = await readAll(body, maxBytes, () => {
     return new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
   });
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

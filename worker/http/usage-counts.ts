@@ -6,7 +6,7 @@ import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { Used, UsedBy } from '../objects/account/keys/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
-import { lengthOf } from './body-headers.ts';
+import { arrivedBytes, lengthOf } from './body-headers.ts';
 import type { Ctx } from './app.ts';
 import { Collector } from './collector.ts';
 
@@ -30,7 +30,7 @@ export function countUsage(c: Ctx): void {
   const { method } = c.req.raw;
   add(usedBy, {
     requests: 1,
-    bytesIn: c.var.arrivedBytes ?? lengthOf(c.req.raw.headers),
+    bytesIn: arrivedBytes.get(c.req.raw) ?? 0,
     bytesOut: method === 'HEAD' ? 0 : lengthOf(headers),
   });
   collector.handOverLater(c, () => handOverAll(c.env));

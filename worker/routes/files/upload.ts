@@ -7,7 +7,7 @@ import { toError, unwrap } from '../../objects/result.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { leafMemory } from '../../leaf-memory.ts';
 import { parseFilename } from '../../../shared/filename.ts';
-import { essenceOf, isEncoded, isJson } from '../../http/body-headers.ts';
+import { arrivedBytes, essenceOf, isEncoded, isJson } from '../../http/body-headers.ts';
 import { parseDisposition } from '../../http/content-disposition.ts';
 import { parseDetails } from '../../http/validation.ts';
 import { parseDigests, parseWanted } from '../../http/digest-fields.ts';
@@ -93,7 +93,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await withPermit(key.id, () => {
       const counted = announced.car ? undefined : allowance;
-      const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
+      const onArrival = (bytes: number): void => void arrivedBytes.set(c.req.raw, bytes);
       body = new UploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, onArrival, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
       return storeBody(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
@@ -229,6 +229,7 @@ async function storeBody(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       : announced.car
         ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
         : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
+    if (report) arrivedBytes.set(c.req.raw, sent.bytes);
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car || report ? sent.bytes : body.size;
     const about = { filename: filenameOf(mode, announced, body), contentType: announced.contentType, size };

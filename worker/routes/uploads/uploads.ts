@@ -10,7 +10,7 @@ import { parseFileId, type Ctx } from '../../http/app.ts';
 import { orLog } from '../../log.ts';
 import { isBrokenBody } from '../../http/tus.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
-import { essenceOf, isEncoded } from '../../http/body-headers.ts';
+import { arrivedBytes, essenceOf, isEncoded } from '../../http/body-headers.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import type { FileDetails, NewFile } from '../../objects/account/files/file-rows.ts';
 import { unwrap } from '../../objects/result.ts';
@@ -172,7 +172,7 @@ async function resumeUpload(
   const lease = crypto.randomUUID();
   const { requestId } = c.var;
   const { uploads } = caller.account;
-  const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
+  const onArrival = (bytes: number): void => void arrivedBytes.set(c.req.raw, bytes);
   const continued = continueUpload(c.env, c.req.raw, caller, { ...options, lease, requestId, onArrival });
   const work = continued.catch(async (error: unknown) => {
     const remove = () => unwrap(uploads.remove(caller.key.hash, options.uploadId));

@@ -41,6 +41,30 @@ describe('the use of a key', () => {
     expect(await usedBy(call.id)).toEqual({ ...used, requests: 5, bytesOut: 2000 });
   });
 
+  it('has no bytes of a body that was refused before it was read, and those of one that was read', async () => {
+    const call = await owner.call.withKey(['write']);
+    const body = 'd'.repeat(3000);
+    const tus = { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream' };
+    const refusals = [
+      call.ask('storePlain', {}, { headers: { 'Content-Encoding': 'gzip' }, body }),
+      call.ask('storeEncrypted', {}, { body }),
+      call('/v1/uploads/plain', { method: 'POST', headers: { ...tus, 'Upload-Length': '2999' }, body }),
+      call(`/v1/uploads/${crypto.randomUUID()}`, { method: 'PATCH', headers: { ...tus, 'Upload-Offset': '0' }, body }),
+      call.ask('createKey', { label: 'x', scopes: ['read'] }),
+    ];
+    for (const refused of refusals) expect((await refused).status).toBeGreaterThan(399);
+    expect(await usedBy(call.id)).toMatchObject({ requests: 5, bytesIn: 0 });
+    const before = present(await usedBy(keyId)).bytesIn;
+    const json = '{"files": ["x"]}';
+    const asked = await owner.call('/v1/storage/delete', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: json,
+    });
+    expect(asked.status).toBe(400);
+    expect(await usedBy(keyId)).toMatchObject({ bytesIn: before + json.length });
+  });
+
   it('has what failed in it, and what a signed URL did for its key', async () => {
     const call = await owner.call.withKey(['read']);
     const { fileId } = await owner.call.store('plain', 'c'.repeat(500));
