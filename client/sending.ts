@@ -10,8 +10,8 @@ import {
 import { SealpinError } from '../shared/errors.ts';
 import { encodeParcel, type Parcel, type ParcelFile } from '../shared/link/index.ts';
 import { BufferPool, type Memory } from '../shared/streams/buffer-pool.ts';
-import { observed } from '../shared/streams/pulled.ts';
-import type { Deadline } from './attempts.ts';
+import { observed, peeked } from '../shared/streams/pulled.ts';
+import { untilAnswered, type Deadline } from './attempts.ts';
 import { put } from './put.ts';
 import type { ServiceHttp } from './service-http.ts';
 import { partBytes, uploadStream } from './upload-in-parts.ts';
@@ -80,7 +80,11 @@ export function storeAt(
   return async (payload, { bytes, signal, onProgress, memory }) => {
     if (bytes !== undefined && bytes > partBytes)
       return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt, memory, deadline });
-    const file = await put(http, payload, { mode: 'plain', provisional, expiresAt, signal });
+    const { start, isAll, stream } = await peeked(payload, partBytes + 1);
+    const o = { mode: 'plain', provisional, expiresAt, signal, idempotencyKey: crypto.randomUUID() } as const;
+    // A refusal for now does not cost what was stored before. A long stream cannot be sent again.
+    const blob = isAll ? new Blob(start as Uint8Array<ArrayBuffer>[]) : undefined;
+    const file = await (blob ? untilAnswered(() => put(http, blob, o), { signal }) : put(http, stream, o));
     onProgress(file.size);
     return file;
   };

@@ -37,6 +37,30 @@ async function keyWith(
 }
 
 describe('files that are sent', () => {
+  test.each([429, 503])('are all stored once where a small one is refused with %i for a while', async (status) => {
+    const seen: { path: string; method: string; key: unknown }[] = [];
+    const { url } = await faultyProxy(
+      () => service.url,
+      ({ method, path, headers }) => {
+        seen.push({ method, path, key: headers['idempotency-key'] });
+        const stored = seen.filter((each) => each.path.startsWith('/v1/storage/plain'));
+        return path.startsWith('/v1/storage/plain') && stored.length === 2
+          ? { kind: 'answer', status, headers: { 'retry-after': '1' } }
+          : undefined;
+      },
+    );
+    const sender = await another(url);
+    const sent = await sender.send([
+      { source: 'one', name: 'one' },
+      { source: watched([pattern(70_000)]).stream, name: 'two' },
+    ]);
+    expect(sent.files.map(({ size }) => size)).toEqual([3, 70_000]);
+    const keys = seen.filter(({ path }) => path.startsWith('/v1/storage/plain')).map(({ key }) => key);
+    expect(keys).toEqual([keys[0], keys[1], keys[1]]);
+    expect(new Set(keys).size).toBe(2);
+    expect(seen.some(({ path, method }) => method === 'DELETE' || path === '/v1/storage/delete')).toBe(false);
+  });
+
   test('come back by the link, with their names, types and the words of the sender', async () => {
     const files: Outgoing[] = [
       new File([pattern(100_000)], 'plans ☃.tif', { type: 'image/tiff' }),
