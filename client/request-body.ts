@@ -74,7 +74,7 @@ export async function requestBody(
     cid: undefined,
     async whole() {
       isOver = true;
-      while (sent === undefined && !(await reader.read()).done);
+      for (let { done } = await reader.read(); !done;) ({ done } = await reader.read());
       return sent?.cid;
     },
     cancel: () => void reader.cancel().catch(() => undefined),

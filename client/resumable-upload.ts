@@ -274,7 +274,7 @@ function uploadFailure(transport: Transport, reply: Reply, path?: string): Sealp
   return new TemporaryError(error.code, error.message, { cause: error, hint: error.hint, retryAfterSeconds: seconds });
 }
 
-/** The body stalled (408), another writer holds the upload (409, 423), the service is busy or failed. */
+/** The body stalled (408), another one holds the upload (409, 423), or the service cannot now. */
 function isTemporary(status: number): boolean {
   return [408, 409, 423, 429].includes(status) || status >= 500;
 }

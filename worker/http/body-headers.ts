@@ -1,4 +1,4 @@
-/** Announcements of a body in its headers, its length, type and coding; and how much of it arrived. */
+/** Announcements of a body in its headers: length, type, coding; and how much of it arrived. */
 
 /** Bytes that have arrived of the bodies of requests, so far: none of one that nobody reads. */
 export const arrivedBytes = new WeakMap<Request, number>();

@@ -27,10 +27,12 @@ type HandedOverOptions = {
  */
 export async function handedFile(
   report: ReadableStream<Uint8Array>,
-  o: HandedOverOptions,
+  o: HandedOverOptions & { onArrival(bytes: number): void },
 ): Promise<SentFile & { head: Uint8Array }> {
-  for await (const { cid, bytes, head } of reports<FileReport>(report, o))
+  for await (const { cid, bytes, head } of reports<FileReport>(report, o)) {
+    o.onArrival(bytes);
     return { cid, bytes, head: Uint8Array.fromHex(head) };
+  }
   throw new SealpinError('body_incomplete');
 }
 

@@ -96,7 +96,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
       const onArrival = (bytes: number): void => void arrivedBytes.set(c.req.raw, bytes);
       body = new UploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, onArrival, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
-      return storeBody(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
+      return storeBody(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, onArrival, signal });
     });
     return await created(c, key, record, { ...about, digest });
   } catch (error) {
@@ -184,6 +184,7 @@ type Job = {
   /** The most bytes that the file of a CAR may have. */
   maxBytes: number;
   signal: AbortSignal;
+  onArrival(bytes: number): void;
 };
 
 /** The most objects of one request: each has a MiB, but for the last of each part of a CAR. */
@@ -225,11 +226,10 @@ async function storeBody(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const options = { service, signal, permits: leafPermits, keep, now: Date.now };
     const report = c.env.HANDOVERS?.get(c.req.raw)?.report;
     const sent: SentFile & { head?: Uint8Array } = report
-      ? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal })
+      ? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal, onArrival: job.onArrival })
       : announced.car
         ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
         : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
-    if (report) arrivedBytes.set(c.req.raw, sent.bytes);
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car || report ? sent.bytes : body.size;
     const about = { filename: filenameOf(mode, announced, body), contentType: announced.contentType, size };

@@ -150,7 +150,7 @@ export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response>
 
 /**
  * Tells whether nobody will continue an upload that its first request began and failed with:
- * its client has not been told of it. With an Idempotency-Key a client finds it again, unless its
+ * its client does not know it. With an Idempotency-Key a client finds it again, unless its
  * body was refused; another request that has taken it over knows it.
  */
 function isUnknown(error: unknown, claim: Claim | undefined): boolean {

@@ -1,4 +1,4 @@
-/** Claims of an Idempotency-Key: when another request may ask again, and renewals that come late. */
+/** Claims of an Idempotency-Key: when another request may ask again, and late renewals. */
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { Claims } from '../../objects/account/uploads/claims.ts';

@@ -129,7 +129,7 @@ describe.each(modes)('POST with the first bytes, %s', (mode) => {
     'and $why leaves no upload that nobody knows, $key',
     async ({ body, headers, key, is = '413 too_large', comes = false }) => {
       // The body may be cut off while it is sent.
-      const answer = await begin(body(), { ...headers, ...key } as Record<string, string>).catch(() => undefined);
+      const answer = await begin(body(), { ...headers, ...key }).catch(() => undefined);
       if (answer !== undefined) expect(await problemOf(answer)).toBe(is);
       const isFound = comes && 'Idempotency-Key' in key;
       await expect.poll(async () => (await owner.object.rows('upload')).length).toBe(isFound ? 1 : 0);
