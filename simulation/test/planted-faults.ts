@@ -217,8 +217,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'what the process in front has received is pinned before its row is there',
     file: 'worker/routes/files/upload.ts',
-    from: '? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal })',
-    to: `? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal }).then(
+    from: 'onArrival: job.onArrival })',
+    to: `onArrival: job.onArrival }).then(
             async (all) => (await service.pin(all.cid, { bytes: all.bytes, beside: false, signal }), all))`,
     seed: 'handed-over.json',
     found: /and no row says so/,
