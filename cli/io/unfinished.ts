@@ -1,12 +1,12 @@
 /** Outputs under a temporary name until they are complete. A killed process leaves them behind. */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { open, readdir, statfs } from 'node:fs/promises';
+import { lstat, open, readdir, statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { sizeText } from '../terminal/size.ts';
-import { errnoOf } from '../errno.ts';
+import { errnoOf, ifMissing } from '../errno.ts';
 import { removeTree } from './remove-tree.ts';
 
 /**
@@ -37,8 +37,8 @@ export function temporaryPath(directory: string): string {
 }
 
 /**
- * Removes temporary files and directories of killed processes of this machine, outside of any
- * container or in this one, and no others.
+ * Removes temporary files and directories of killed processes of this user and machine, outside of
+ * any container or in this one, and no others.
  */
 export async function removeLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch((error: unknown) => {
@@ -49,11 +49,24 @@ export async function removeLeftovers(directory: string): Promise<void> {
   for (const name of names) {
     const [, itsMachine, pid] = temporaryName.exec(name) ?? [];
     if (itsMachine !== machine || isAlive(Number(pid))) continue;
-    await removeTree(join(directory, name)).catch((error: unknown) => {
-      // In a shared directory it may be another user's: it stays.
+    const path = join(directory, name);
+    try {
+      if (await isOurs(path)) await removeTree(path);
+    } catch (error) {
+      // The directory may not let go of it: it stays.
       if (!['EPERM', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;
-    });
+    }
   }
+}
+
+/**
+ * Tells whether nobody else can have put anything into what has a temporary name: another user
+ * could lead the removal to files of this one, by a link that takes the place of a folder.
+ */
+async function isOurs(path: string): Promise<boolean> {
+  const stats = await ifMissing(lstat(path), undefined);
+  if (stats === undefined || process.geteuid === undefined) return stats !== undefined;
+  return stats.uid === process.geteuid() && (!stats.isDirectory() || (stats.mode & 0o077) === 0);
 }
 
 function isAlive(pid: number): boolean {

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { chmod, link, lstat, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { basename, join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { openSink } from '../../io/output-file.ts';
-import { temporaryPath } from '../../io/unfinished.ts';
+import { removeLeftovers, temporaryPath } from '../../io/unfinished.ts';
 import { inNamespaces } from '../../../testkit/namespaces.ts';
 import { openInput } from '../../io/input.ts';
 import { Collector, temporaryDirectory, environmentIn } from '../environment.ts';
@@ -235,10 +235,30 @@ test('S50: a directory that a killed extraction left is removed, with all in it'
   await once(child, 'exit');
   const [, machine] = basename(temporaryPath(directory)).split('-');
   const name = `.sealpin-${machine}-${child.pid}-0123456789abcdef.tmp`;
-  await mkdir(join(directory, name, 'closed'), { recursive: true });
+  await mkdir(join(directory, name), { mode: 0o700 });
+  await mkdir(join(directory, name, 'closed'));
   await writeFile(join(directory, name, 'closed', 'x'), 'x', { mode: 0o400 });
   await write(directory, 'out', 'y');
   expect(await readdir(directory)).toEqual(['out']);
+});
+
+test('what another user may have put under a temporary name stays, in which a link could take the place of a folder', async () => {
+  const directory = await temporaryDirectory();
+  const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
+  await once(child, 'exit');
+  const [, machine] = basename(temporaryPath(directory)).split('-');
+  const [file, own, open] = ['0', '1', '2'].map((digit) => `.sealpin-${machine}-${child.pid}-${digit.repeat(16)}.tmp`);
+  await writeFile(join(directory, `${file}`), 'x');
+  await mkdir(join(directory, `${own}`, 'in'), { recursive: true });
+  await chmod(join(directory, `${own}`), 0o700);
+  await mkdir(join(directory, `${open}`, 'in'), { recursive: true });
+  await chmod(join(directory, `${open}`), 0o777);
+  const user = vi.spyOn(process, 'geteuid').mockReturnValue((process.geteuid?.() ?? 0) + 1);
+  await removeLeftovers(directory);
+  user.mockRestore();
+  expect(await readdir(directory)).toEqual([file, own, open]);
+  await removeLeftovers(directory);
+  expect(await readdir(directory)).toEqual([open]);
 });
 
 describe('S55: standard output', () => {
