@@ -29,7 +29,7 @@ export const command = defineCommand({
   },
   rest: 'id',
   service: true,
-  interrupted: 'the files that it named as copied are there: leave them out, and the same command copies the others',
+  interrupted: 'the files that it printed are there: leave them out, and the same command copies the others',
   examples: [
     { command: 'sealpin copy bafkrei… --to home', does: 'From the service in use to that of the profile home' },
     { command: 'sealpin copy bafkrei… bafybei… --profile work --to home', does: 'Two files between two profiles' },
@@ -47,22 +47,24 @@ export const command = defineCommand({
     const target = await targetAt(service, context);
     const { key } = await target.routes.account();
     const copies: (Copied & { readonly of: string })[] = [];
-    for (const id of ids) {
-      const { about, ...copied } = await copyOne(id, target, { ...context, ownFile: ownFilesOf(source) });
-      const { cid, fileId, bytes } = copied;
-      const { name, modified } = await fileInHistory(cid, context);
-      const kept = { cid, fileId, service: service.url.href, bytes, name, modified: modified?.toISOString() };
-      await keepInHistory(kept, context);
-      if (about !== undefined)
-        await describeCopy(about, copied, { target, may: key.scopes, profile: args.to }, context);
-      copies.push({ of: id, ...copied });
-      output.note(`copied ${id} to ${args.to} (${sizeText(bytes)})`);
+    try {
+      for (const id of ids) {
+        const { about, ...copied } = await copyOne(id, target, { ...context, ownFile: ownFilesOf(source) });
+        copies.push({ of: id, ...copied });
+        const { cid, fileId, bytes } = copied;
+        const { name, modified } = await fileInHistory(cid, context);
+        const kept = { cid, fileId, service: service.url.href, bytes, name, modified: modified?.toISOString() };
+        await keepInHistory(kept, context);
+        if (about !== undefined)
+          await describeCopy(about, copied, { target, may: key.scopes, profile: args.to }, context);
+        output.note(`copied ${id} to ${args.to} (${sizeText(bytes)})`);
+      }
+    } finally {
+      // To copy a file once more would store it twice.
+      const shown = copies.map(({ of, cid, fileId, bytes }) => ({ of, blobId: cid, fileId, size: bytes }));
+      const lines = copies.map(({ cid }) => cid);
+      if (copies.length > 0) await output.result({ service: service.url.href, copies: shown }, lines);
     }
-    const shown = copies.map(({ of, cid, fileId, bytes }) => ({ of, blobId: cid, fileId, size: bytes }));
-    await output.result(
-      { service: service.url.href, copies: shown },
-      copies.map(({ cid }) => cid),
-    );
   },
 });
 

@@ -32,16 +32,18 @@ export const command = defineCommand({
     const names = await namesOf(context);
     await confirm(question(args.id, fileIds, names), args.yes, context);
     const receipts: Receipt[] = [];
-    for (const fileId of fileIds) {
-      receipts.push(await routes.remove(fileId));
-      await keepInHistory({ deleted: fileId }, context);
+    try {
+      for (const fileId of fileIds) {
+        const receipt = await routes.remove(fileId);
+        receipts.push(receipt);
+        const { name, blobId: id = cid ?? fileId } = names.get(fileId) ?? {};
+        for (const line of receiptText(receipt, name === undefined ? id : `${name} (${id})`)) output.note(line);
+        await keepInHistory({ deleted: fileId }, context);
+      }
+    } finally {
+      // A receipt is given once.
+      if (receipts.length > 0) await output.result({ receipts }, []);
     }
-    for (const receipt of receipts) {
-      const { name, blobId = cid } = names.get(receipt.fileId) ?? {};
-      const id = blobId ?? receipt.fileId;
-      for (const line of receiptText(receipt, name === undefined ? id : `${name} (${id})`)) output.note(line);
-    }
-    await output.result({ receipts }, []);
   },
 });
 

@@ -18,7 +18,7 @@ import { pathsIn } from '../io/paths.ts';
 import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
-import { noteWords, shownSignature, type ShownSignature } from '../keys/signers.ts';
+import { shownSignature, type ShownSignature } from '../keys/signers.ts';
 import { forEachOf } from '../files/side-by-side.ts';
 import { prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { authorizedService, api } from '../remote/client.ts';
@@ -131,7 +131,7 @@ export const inboxOpen = defineCommand({
     force: toggle('Replace files of the same name'),
   },
   service: true,
-  interrupted: 'the files that it named as written are complete: the same command writes all again, under other names',
+  interrupted: 'each file that it has written is complete: the same command writes all again, under other names',
   examples: [{ command: 'sealpin inbox open 0b6f7c1e-… receipts', does: 'Into the directory receipts' }],
   async run({ args, context }) {
     const { output } = context;
@@ -143,9 +143,7 @@ export const inboxOpen = defineCommand({
     if (found.sealedTo === ofAccount) output.note(makeANewOne);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    const words = await noteWords(parcel, context);
-    const files = await receiveInto(directory, parcel, { ...args, service: service.url.href }, context);
-    await output.result({ files, ...words }, []);
+    await receiveInto(directory, parcel, { ...args, service: service.url.href }, context);
   },
 });
 

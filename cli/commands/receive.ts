@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { defineCommand, positional, toggle } from '../command.ts';
 import { givenPassword } from '../keys/passwords.ts';
-import { noteWords } from '../keys/signers.ts';
 import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
 import { decryptTo, openingOf } from '../files/unseal.ts';
 import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
@@ -20,7 +19,7 @@ export const command = defineCommand({
     extract: receiveExtractArg,
     force: toggle('Replace files of the same name'),
   },
-  interrupted: 'the files that it named as written are complete; to run it again counts as opening a link once more',
+  interrupted: 'each file that it has written is complete; to run it again counts as opening a link once more',
   examples: [
     { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },
@@ -43,8 +42,6 @@ export const command = defineCommand({
       return;
     }
     const opened = await openLink(link, { password, key: args.key }, context);
-    const words = await noteWords(opened, context);
-    const files = await receiveInto(directory, opened, { ...args, service: link.service }, context);
-    await context.output.result({ files, ...words }, []);
+    await receiveInto(directory, opened, { ...args, service: link.service }, context);
   },
 });

@@ -46,12 +46,17 @@ export const command = defineCommand({
       );
     const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
     const files: StoredFile[] = [];
-    for (const fileId of fileIds) files.push(await changeStoredFile(fileId, { name, expiresAt }, service, context));
     const until =
       expiresAt === null ? 'never deleted by a clock' : `will be deleted on ${expiresAt?.slice(0, 10) ?? ''}`;
     const words = [...(name === undefined ? [] : [`named ${name}`]), ...(expiresAt === undefined ? [] : [until])];
-    for (const { fileId } of files) context.output.note(`${fileId}: ${words.join(', ')}`);
-    await context.output.result({ files }, []);
+    try {
+      for (const fileId of fileIds) {
+        files.push(await changeStoredFile(fileId, { name, expiresAt }, service, context));
+        context.output.note(`${fileId}: ${words.join(', ')}`);
+      }
+    } finally {
+      if (files.length > 0) await context.output.result({ files }, []);
+    }
   },
 });
 

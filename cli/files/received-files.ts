@@ -19,6 +19,7 @@ import { freePath, safeName } from '../io/safe-name.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { askPassword, maxTries } from '../keys/passwords.ts';
+import { noteWords } from '../keys/signers.ts';
 import { readFailure } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
@@ -113,21 +114,23 @@ export async function openLink(
 }
 
 /** A file that was received. */
-export type WrittenFile = { readonly path: string; readonly name: string; readonly size: number };
+type WrittenFile = { readonly path: string; readonly name: string; readonly size: number };
 
 /**
  * Writes the files into a directory, under their own names made safe. Without `force` a name that
- * is taken gets a number, and so does the folder that `extract` makes of an archive.
- * @returns the files that were written
+ * is taken gets a number, and so does the folder that `extract` makes of an archive. The result of
+ * the command is printed, after a failure too: the files that were written, and the sender's words.
  * @throws the first failure, after the other files were tried; disk_full before any is fetched
  */
 export async function receiveInto(
   directory: string,
-  { files }: OpenedLink,
+  opened: OpenedLink,
   o: { readonly service: string; readonly force: boolean; readonly extract: boolean },
   context: Context,
-): Promise<WrittenFile[]> {
+): Promise<void> {
   const { output, signal } = context;
+  const { files } = opened;
+  const words = await noteWords(opened, context);
   const planned = await placesFor(files, directory, o, context);
   const outcomes: ({ readonly file: WrittenFile; readonly wrote: string } | { readonly failure: unknown })[] = [];
   let told = 0;
@@ -158,10 +161,14 @@ export async function receiveInto(
     tell();
   };
   const bytesOf = ({ file }: Planned): number | undefined => file.size;
-  await sideBySide(planned, { bytesOf, label: 'fetching and decrypting', transfer }, context);
+  try {
+    await sideBySide(planned, { bytesOf, label: 'fetching and decrypting', transfer }, context);
+  } finally {
+    const written = outcomes.flatMap((outcome) => ('failure' in outcome ? [] : [outcome.file]));
+    await output.result({ files: written, ...words }, []);
+  }
   const failed = outcomes.find((outcome) => 'failure' in outcome);
   if (failed !== undefined) throw failed.failure;
-  return outcomes.flatMap((outcome) => ('failure' in outcome ? [] : [outcome.file]));
 }
 
 /** A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive. */

@@ -175,13 +175,20 @@ export async function verifyLocal(after: string | undefined, context: Context): 
     const { blocks, bytes: size, bad, first } = all;
     return output.result({ blocks, size, bad, first, next }, []);
   };
-  do {
-    if (signal.aborted) {
+  const readOn = async () => {
+    try {
+      signal.throwIfAborted();
+      return await control(localPaths(dataDir).control, 'verify', { body: { position: next } });
+    } catch (error) {
+      // A service that does not run has nothing to continue.
+      if (next === after && !signal.aborted) throw error;
       stopped(`${countText(all.blocks + all.bad, 'block')} were read`, next, '--local', context);
       await report();
-      signal.throwIfAborted();
+      throw error;
     }
-    const found = await control(localPaths(dataDir).control, 'verify', { body: { position: next } });
+  };
+  do {
+    const found = await readOn();
     all.blocks += found.blocks;
     all.bytes += found.bytes;
     all.bad += found.bad;

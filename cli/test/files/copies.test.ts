@@ -215,6 +215,22 @@ describe('copy', () => {
     expect(entries).toContainEqual(expect.objectContaining({ cid, fileId: present(copied).fileId, name: 'letter' }));
   });
 
+  test('that fails prints the copies that are there, which it would make twice the next time', async () => {
+    const directory = await temporaryDirectory();
+    const put = await connect({ service: local.url, apiKey: local.apiKey }).put('the first of two', { mode: 'plain' });
+    const { cid: absent } = await leafOf(Buffer.from('nobody has this'));
+    const home = ['--data-dir', join(directory, 'home')];
+    const login = ['login', other.url, '--name', 'two', ...home];
+    expect(await run(login, directory, { stdin: apiKey })).toMatchObject({ exit: 0 });
+    const copy = ['copy', put.cid, absent.text, '--to', 'two', '--service', local.url, ...home];
+    const env = { SEALPIN_API_KEY: local.apiKey };
+    const { exit, stdout } = await run([...copy, '--json'], directory, { env });
+    expect(exit).toBe(3);
+    const [copied] = (await there.list({ cid: put.cid })).files;
+    expect(JSON.parse(stdout)).toMatchObject({ copies: [{ of: put.cid, fileId: present(copied).fileId }] });
+    expect((await run([...copy, '--quiet'], directory, { env })).stdout).toBe(`${put.cid}\n`);
+  });
+
   inCi('takes blobs under their IDs, and what a service encrypted, to the service of a profile', async () => {
     const directory = await temporaryDirectory();
     const here = connect({ service: local.url, apiKey: local.apiKey });

@@ -225,6 +225,13 @@ describe('a service or sender that lies', () => {
     expect(exit).toBe(5);
     expect(stderr).toContain('size does not match the parcel');
     expect(await received()).toEqual(['good']);
+    // Of a link that opens once, nothing says it again.
+    const again = await receive([await shareOf({ files, note: 'For you' }, local.url), '--json']);
+    expect(again.exit).toBe(5);
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      files: [{ path: join(receiver, 'good (2)'), name: 'good', size: 8 }],
+      note: 'For you',
+    });
   });
 
   test('with blocks of another file, or that breaks off, gets nothing written', async () => {
