@@ -5,7 +5,7 @@
 import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
-import { checkParcel, type SentFile, type Words } from '../../client/sending.ts';
+import { checkParcel, removeAt, type SentFile, type Words } from '../../client/sending.ts';
 import { abandonMs } from '../../client/attempts.ts';
 import { shareParcel, type Shared } from '../../client/sharing.ts';
 import {
@@ -29,6 +29,7 @@ import { type Destination, limitsOf, refuseLarge } from '../store/limits.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { hasSpool } from '../store/spool.ts';
+import { countText } from '../terminal/size.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { openSource } from './seal.ts';
@@ -302,24 +303,31 @@ async function afterFailure(
 ): Promise<unknown> {
   const { service, provisional = false } = to;
   const isWorthIt = isWorthRetrying(failure, context);
-  // After an interruption, too. What cannot be removed stays, and nobody can open it.
-  const routes = api(service, { ...context, signal: AbortSignal.timeout(abandonMs) });
   const kept = new Set(files.map(({ id }) => id).filter((id) => hasSpool(context.dataDir, id)));
-  let left = 0;
-  for (const { id, fileId } of stored) {
-    if (isWorthIt && kept.has(id)) continue;
-    await routes.remove(fileId).catch(() => (left += 1));
-    await forgetUpload(id, context);
-  }
-  if (isWorthIt && kept.size > 0) return withResumeHint(failure, context, provisional ? '24 hours' : '7 days');
-  if (context.signal.aborted)
-    context.output.note(
-      left === 0
-        ? 'nothing was sent: the same command begins again'
-        : `nothing was sent; ${left} of the files could not be removed again: nobody can open them, ` +
-            'and sealpin delete removes them',
+  const idle = stored.filter(({ id }) => !isWorthIt || !kept.has(id));
+  const left = provisional || idle.length === 0 || (await didRemove(idle, service, context)) ? [] : idle;
+  for (const { id } of idle) await forgetUpload(id, context);
+  if (left.length > 0)
+    context.output.warn(
+      `nothing was sent; ${countText(left.length, 'file')} could not be removed again: nobody can open what was ` +
+        `stored, and with the scope delete sealpin delete removes ${left.map(({ fileId }) => fileId).join(', ')}`,
     );
+  if (isWorthIt && kept.size > 0) return withResumeHint(failure, context, provisional ? '24 hours' : '7 days');
+  if (provisional && idle.length > 0)
+    context.output.note('nothing was sent; the service removes what was stored within 24 hours');
+  else if (context.signal.aborted && left.length === 0)
+    context.output.note('nothing was sent: the same command begins again');
   return failure;
+}
+
+/** Removes what was stored, after an interruption, too. */
+async function didRemove(stored: readonly StoredPayload[], service: Service, { timeouts }: Context): Promise<boolean> {
+  const signal = AbortSignal.timeout(abandonMs);
+  const fileIds = stored.map(({ fileId }) => fileId);
+  return removeAt(sdkHttp(service, { signal, timeouts }), fileIds, signal).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** A service that refuses the share would have stored everything for nothing. */

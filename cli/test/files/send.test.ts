@@ -5,6 +5,7 @@
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { connect } from '../../../client/index.ts';
 import { encryptPayload } from '../../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../../shared/link/index.ts';
 import { client } from '../../../testkit/api-client.ts';
@@ -143,6 +144,18 @@ describe('what is sent', () => {
     expect((await send(['letter.txt', 'missing'])).exit).toBe(3);
     expect((await send(['letter.txt', '--note', 'x'.repeat(5000)])).stderr).toContain('note');
     expect(await count()).toBe(before);
+  });
+
+  test('that fails, with a key that may not delete, names what stays stored', async () => {
+    const create = ['key', 'create', 'sends', '--scopes', 'write,share', '--data-dir', local.dataDir];
+    const { stdout } = await run(create, sender);
+    const env = { SEALPIN_API_KEY: stdout.trim(), SEALPIN_SERVICE: local.url };
+    const ran = await send(['letter.txt', 'film.mkv', '--opens', '1000000000', '--json'], { env });
+    expect(ran.exit).toBe(2);
+    const [warning = ''] = (JSON.parse(ran.stderr) as { warnings: string[] }).warnings;
+    expect(warning).toMatch(/^nothing was sent; 2 files could not be removed again/);
+    const listed = await connect({ service: local.url, apiKey: local.apiKey }).list({ limit: 2 });
+    for (const { fileId } of listed.files) expect(warning).toContain(fileId);
   });
 });
 

@@ -94,9 +94,9 @@ describe('an interruption', () => {
           const bytes = Buffer.from(await new Response(request as unknown as ReadableStream).arrayBuffer());
           return json(response, 201, storedFile(await cidOfBytes(bytes), bytes.length));
         },
-        'DELETE /v1/storage': (_request, response) => {
+        'POST /v1/storage/delete': (_request, response) => {
           const { fileId } = storedFile('', 0);
-          if (answer === 200) json(response, 200, { fileId, key: 'none', pins: [] });
+          if (answer === 200) json(response, 200, { receipts: [{ fileId, key: 'none', pins: [] }], notFound: [] });
           else response.writeHead(503).end();
         },
       });
@@ -105,7 +105,7 @@ describe('an interruption', () => {
       expect(ran.stderr).toContain(
         answer === 200
           ? 'nothing was sent: the same command begins again'
-          : 'nothing was sent; 1 of the files could not be removed again: nobody can open them',
+          : 'nothing was sent; 1 file could not be removed again: nobody can open what was stored',
       );
     }
   });
