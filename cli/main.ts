@@ -78,13 +78,18 @@ async function runCommand(
   } catch (error) {
     // Whatever broke because of the signal, the signal is what the user did.
     const { signal } = environment;
-    return output.failure(signal.aborted ? interruption(signal.reason, command) : error);
+    return output.failure(signal.aborted ? interruption(signal.reason, error, command) : error);
   }
 }
 
-/** Adds what the interrupted command has left, and how to resume. */
-function interruption(reason: unknown, { interrupted: hint }: Command): unknown {
-  if (!isSealpinError(reason, 'interrupted') || hint === undefined) return reason;
+/**
+ * Adds what the interrupted command has left, and how to resume.
+ * @param error of the command, which may know more than its definition
+ */
+function interruption(reason: unknown, error: unknown, { interrupted }: Command): unknown {
+  if (!isSealpinError(reason, 'interrupted')) return reason;
+  const hint = (isSealpinError(error, 'interrupted') ? error.hint : undefined) ?? interrupted;
+  if (hint === undefined) return reason;
   return new SealpinError('interrupted', reason.message, { hint, cause: reason });
 }
 

@@ -1,7 +1,8 @@
 /** Destinations of plaintext: a file, standard output, or a folder that is made of an archive. */
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { observed } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
+import { fetchingAgain } from '../flags/args.ts';
 import type { FileIdentity } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import type { Progress } from '../terminal/progress.ts';
@@ -26,6 +27,24 @@ export type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
   fill(plaintext: ReadableStream<Uint8Array>, o: Filling): Promise<{ readonly bytes: number; readonly wrote: string }>;
 };
 type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWritten(chunk: Uint8Array): void };
+
+/**
+ * Ends a destination after a failure.
+ * @returns whether a part of the output stays
+ * @throws interrupted, with that as its hint
+ */
+export async function abandon(
+  destination: Pick<Sink, 'abort'> | undefined,
+  { signal }: Pick<Context, 'signal'>,
+): Promise<boolean> {
+  const isPart = (await destination?.abort()) ?? false;
+  if (isPart && isSealpinError(signal.reason, 'interrupted'))
+    throw new SealpinError('interrupted', signal.reason.message, {
+      hint: `the output is incomplete: ${fetchingAgain}`,
+      cause: signal.reason,
+    });
+  return isPart;
+}
 
 /** Refuses flags that do not go together. @throws usage */
 export function checkPlacing({ outputFile, force, extract }: Placing, { json }: Pick<Context['output'], 'json'>): void {
@@ -116,7 +135,10 @@ async function folderDestination(
   return {
     room: async (bytes) => (part === undefined ? extraction.room(bytes) : undefined),
     commit: () => extraction.commit(),
-    abort: () => extraction.abort(),
+    async abort() {
+      await extraction.abort();
+      return false;
+    },
     async fill(plaintext, { progress, signal }) {
       const progressing = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
       const { files, bytes, warning } = await extraction.unpack(progressing, signal, part);

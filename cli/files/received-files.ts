@@ -25,7 +25,7 @@ import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress } from '../terminal/progress.ts';
-import { openDestination, type Placing } from './destination.ts';
+import { abandon, openDestination, type Placing } from './destination.ts';
 import { sideBySide } from './side-by-side.ts';
 
 /** Credentials that open a share besides its link. */
@@ -242,7 +242,7 @@ export async function receiveFile(
     download.complete();
     return { size, wrote };
   } catch (error) {
-    await destination.abort();
+    await abandon(destination, context);
     throw readFailure(error);
   } finally {
     await download?.close();

@@ -21,7 +21,7 @@ import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, withPassword } from '../keys/passwords.ts';
 import { silentProgress } from '../terminal/progress.ts';
 import { fileInHistory } from './history.ts';
-import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
+import { abandon, checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
 
 /** Secrets that open a container. */
 type Opening = {
@@ -115,8 +115,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
     output.note(wrote);
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);
   } catch (error) {
-    await destination?.abort();
-    throw await unsealFailure(error, o);
+    throw await unsealFailure(error, o, await abandon(destination, context));
   } finally {
     await source.close();
   }
@@ -229,10 +228,9 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
 }
 
 /** The error to report, with what it means for the output file. */
-async function unsealFailure(thrown: unknown, o: Unsealing): Promise<unknown> {
+async function unsealFailure(thrown: unknown, o: Unsealing, isPart: boolean): Promise<unknown> {
   const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
-  const isPart = o.outputFile === '-' && error.reason === 'payload';
   const kept = isPart ? 'the output is incomplete' : 'nothing was written';
   const identities = o.given === 'keys' ? await o.find('keys', 0) : [];
   const keys = identities.flatMap(({ recipient = [] }) => recipient);

@@ -97,8 +97,8 @@ export const wordsFlag = {
 } as const satisfies Args;
 
 /** After an interruption of a command that fetches a file and writes it. */
-export const fetchingInterrupted =
-  'nothing was written: run the same command again, which fetches only the rest of a large file';
+export const fetchingAgain = 'run the same command again, which fetches only the rest of a large file';
+export const fetchingInterrupted = `nothing was written: ${fetchingAgain}`;
 
 /** After an interruption of a command that stores a file without asking for its end. */
 export const storingInterrupted = 'sealpin list shows whether it was stored; if not, run the same command again';

@@ -45,8 +45,11 @@ export interface Sink {
    * @returns its absolute path; undefined for standard output
    */
   commit(modified?: Date): Promise<string | undefined>;
-  /** Removes what was written, except from standard output. */
-  abort(): Promise<void>;
+  /**
+   * Removes what was written, which cannot be taken back from standard output.
+   * @returns whether a part of it stays
+   */
+  abort(): Promise<boolean>;
 }
 
 /** Environment of writing: `-` is its standard output. */
@@ -165,9 +168,10 @@ class FileSink implements Sink {
     }
   }
 
-  async abort(): Promise<void> {
+  async abort(): Promise<boolean> {
     await this.#close();
     await rm(this.#temporary, { force: true });
+    return false;
   }
 
   async #open(): Promise<{ file: FileHandle; blocks: BlockWriter }> {
@@ -227,6 +231,7 @@ function isText(decoder: TextDecoder, chunk: Uint8Array | undefined): boolean {
 function standardOutput(o: SinkOptions): Sink {
   const { stdout } = o.environment;
   const decoder = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
+  let isBegun = false;
   const refuseBinary = (chunk?: Uint8Array): void => {
     if (decoder === undefined || isText(decoder, chunk)) return;
     throw new SealpinError('usage', 'it is not text and would go to your terminal', {
@@ -238,6 +243,7 @@ function standardOutput(o: SinkOptions): Sink {
     room: async () => undefined,
     async write(chunk, onWritten) {
       refuseBinary(chunk);
+      isBegun ||= chunk.length > 0;
       await write(stdout, chunk);
       onWritten?.();
     },
@@ -245,9 +251,7 @@ function standardOutput(o: SinkOptions): Sink {
       refuseBinary();
       return undefined;
     },
-    async abort() {
-      // What was written cannot be taken back; the exit code says that it is incomplete.
-    },
+    abort: async () => isBegun,
   };
 }
 

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { headings, loadCommands } from '../../commands/index.ts';
+import { connect } from '../../../client/index.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
-import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { account, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 import { localService } from '../local.ts';
 
@@ -139,5 +140,27 @@ describe('an interruption', () => {
       expect(ran.stderr).toContain(`sealpin: error: interrupted by SIGINT\nsealpin: hint: ${says}`);
     }
     expect(await readdir(join(directory, 'out'))).toEqual([]);
+  });
+
+  test('of a download to standard output says that what it wrote is incomplete, once there is something', async () => {
+    const bytes = Buffer.alloc(3_000_000);
+    await writeFile(join(directory, 'film'), bytes);
+    const here = (argv: readonly string[], overrides = {}): Promise<Ran> =>
+      run([...argv, '--data-dir', local.dataDir], directory, { env: mine, ...overrides });
+    const blob = (await here(['encrypt', 'film', '--quiet'])).stdout.trim();
+    await here(['encrypt', 'film', '--output', 'film.age']);
+    const link = (await here(['send', 'film', '--quiet'])).stdout.trim();
+    const { fileId } = await connect({ service: local.url, apiKey: local.apiKey }).put(bytes, { name: 'film' });
+    for (const source of [blob, './film.age', link, fileId]) {
+      const stop = new AbortController();
+      const stdout = new Collector();
+      stdout.onWrite = () => stop.abort(interrupted);
+      const ran = await here(['decrypt', source, '-'], { signal: stop.signal, stdout });
+      expect(ran.exit, source).toBe(130);
+      expect(ran.stdoutBytes.length).toBeGreaterThan(0);
+      expect(ran.stderr).toContain('hint: the output is incomplete: run the same command again, which');
+      const early = await here(['decrypt', source, '-'], { signal: AbortSignal.abort(interrupted) });
+      expect(early, source).toMatchObject({ exit: 130, stdout: '', stderr: /hint: nothing was written: / });
+    }
   });
 });
