@@ -147,15 +147,15 @@ export async function writeCar(
   const sink = await openSink(path, { force: o.force, environment: context, fileOnly: true });
   try {
     await sink.room(o.bytes ?? (await withBlob(cid, context, async ({ size }) => size)));
-    const progress = context.output.progress(o.label, o.bytes);
-    // Nothing is written before the root is there.
-    const bytes = await withOwnFile(cid, context, await sourcesOf(context), (sources) =>
-      writeAll(carOf(cid, sources, optionsOf(context)), sink, {
-        progress,
+    const bytes = await withOwnFile(cid, context, await sourcesOf(context), async (sources) => {
+      // Of sources that broke off, nothing stays.
+      await sink.abort();
+      return writeAll(carOf(cid, sources, optionsOf(context)), sink, {
+        progress: context.output.progress(o.label, o.bytes),
         signal: context.signal,
         onWritten: () => undefined,
-      }),
-    );
+      });
+    });
     return { path: await sink.commit(), bytes };
   } catch (error) {
     throw readFailure(error);

@@ -63,6 +63,23 @@ test('what was sealed here is decrypted, verified, exported, resealed, shared an
   expect((await other.files.list()).files.map(({ cid }) => cid)).toEqual([blob]);
 });
 
+test('a CAR has one root, and each block once, where a gateway breaks off and the account has the file', async () => {
+  const { account, open, directory } = await closed();
+  const { cid } = await open.files.put(noise, { mode: 'plain' });
+  const whole = await sealpin(open, ['export', cid, 'whole.car'], directory);
+  expect(whole, whole.stderr).toMatchObject({ exit: 0 });
+  // It has the root, which is asked for first, and then some leaves.
+  const gateway = await faultyProxy(
+    () => open.url,
+    (_, before) => (before.length < 2 ? { kind: 'cut', afterBytes: 1_500_000 } : absent),
+  );
+  await writeFile(join(account.home, 'config.json'), JSON.stringify({ v: 1, gateways: [gateway.url] }));
+  const ran = await sealpin(account, ['export', cid, 'out.car'], directory);
+  expect(ran, ran.stderr).toMatchObject({ exit: 0 });
+  expect((await readFile(join(directory, 'out.car'))).equals(await readFile(join(directory, 'whole.car')))).toBe(true);
+  expect((await readdir(directory)).toSorted()).toEqual(['out.car', 'whole.car']);
+});
+
 test('other bytes are refused, and the key goes to no service that only a flag names', async () => {
   const { account, open, passed, directory } = await closed(({ path }) =>
     path.endsWith('/content') ? { kind: 'flip', atByte: 2_000_000 } : undefined,
