@@ -20,21 +20,21 @@ function kindsOf({ args }: Command): (Completes | undefined)[] {
   return positionalsOf(args).map(({ arg }) => arg.completes);
 }
 
-/** Commands by their first word, such as `key create` by `key`. */
-function groupsOf(commands: readonly Command[]): Map<string, Command[]> {
-  const groups = new Map<string, Command[]>();
-  for (const command of commands) {
-    const [first = ''] = command.name.split(' ');
-    groups.set(first, [...(groups.get(first) ?? []), command]);
-  }
-  return groups;
+/** The commands of one first word, such as `key`: with a second one, and one that is the word alone. */
+type Group = { readonly word: string; readonly summary: string; readonly subcommands: readonly Command[] };
+
+function groupsOf(commands: readonly Command[]): Group[] {
+  const words = new Set(commands.map(firstWord));
+  return [...words].map((word) => {
+    const subcommands = commands.filter((command) => firstWord(command) === word && secondWord(command) !== undefined);
+    const alone = commands.find(({ name }) => name === word);
+    return { word, summary: alone?.summary ?? `${word}s: ${subcommands.map(secondWord).join(', ')}`, subcommands };
+  });
 }
 
-const isGroup = (members: readonly Command[]): boolean => members.some(({ name }) => name.includes(' '));
-/** The summary of a command, or the subcommands of a group. */
-const summaryOf = (word: string, members: readonly Command[]): string =>
-  isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members.map(({ summary }) => summary).join();
-const secondWord = (command: Command): string => command.name.split(' ')[1] ?? '';
+const firstWord = ({ name }: Command): string => name.split(' ')[0] ?? '';
+const secondWord = ({ name }: Command): string | undefined => name.split(' ')[1];
+const isGroup = ({ subcommands }: Group): boolean => subcommands.length > 0;
 /**
  * In single quotes: none of our texts has a backslash, and an apostrophe closes and reopens the
  * quotes.
@@ -42,10 +42,10 @@ const secondWord = (command: Command): string => command.name.split(' ')[1] ?? '
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 const bash = (commands: readonly Command[]): string => {
-  const groups = [...groupsOf(commands)];
+  const groups = groupsOf(commands);
   const subcommands = groups
-    .filter(([, members]) => isGroup(members))
-    .map(([first, members]) => `    ${first}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
+    .filter(isGroup)
+    .map(({ word, subcommands: members }) => `    ${word}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
   const cases = commands.map((command) => {
     const flags = describedFlags(command);
     const names = flags.map(({ name }) => name).join(' ');
@@ -59,7 +59,7 @@ const bash = (commands: readonly Command[]): string => {
       words=${quoted(names)} taking=${quoted(` ${taking.join(' ')} `)} kinds=(${kinds.join(' ')}) last=${last}
       case $previous in ${values.join(' ')} esac ;;`;
   });
-  const firstWords = [...groups.map(([first]) => first), '--help', '--version'].join(' ');
+  const firstWords = [...groups.map(({ word }) => word), '--help', '--version'].join(' ');
   return `# sealpin for bash: source <(sealpin completions bash)
 _sealpin() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD - 1]} command=\${COMP_WORDS[1]}
@@ -73,14 +73,12 @@ _sealpin() {
   case $command in
 ${subcommands.join('\n')}
   esac
-  if [[ -n $words ]]; then
-    if ((COMP_CWORD == 2)); then
-      COMPREPLY=($(compgen -W "$words" -- "$current"))
-      return
-    fi
-    command="$command \${COMP_WORDS[2]}"
-    words='' begin=3
+  if [[ -n $words && $COMP_CWORD -eq 2 && $current != -* ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    return
   fi
+  if [[ " $words " == *" \${COMP_WORDS[2]} "* ]]; then command="$command \${COMP_WORDS[2]}" begin=3; fi
+  words=''
   case $command in
 ${cases.join('\n')}
   esac
@@ -108,17 +106,14 @@ complete -F _sealpin sealpin
 };
 
 const zsh = (commands: readonly Command[]): string => {
-  const groups = [...groupsOf(commands)];
+  const groups = groupsOf(commands);
   const escaped = (text: string): string => text.replaceAll(/[\][:]/g, String.raw`\$&`);
   const described = (word: string, summary: string): string => quoted(`${word}:${escaped(summary)}`);
-  const first = groups.map(([word, members]) => described(word, summaryOf(word, members)));
-  const subcommands = groups
-    .filter(([, members]) => isGroup(members))
-    .map(
-      ([word, members]) =>
-        `    ${word}) ` +
-        `subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`,
-    );
+  const first = groups.map(({ word, summary }) => described(word, summary));
+  const subcommands = groups.filter(isGroup).map(({ word, subcommands: members }) => {
+    const words = members.map((member) => described(secondWord(member) ?? '', member.summary));
+    return `    ${word}) subcommands=(${words.join(' ')}) ;;`;
+  });
   const action = (kind: Completes | undefined): string => (kind === undefined ? '_files' : ` _sealpin_values ${kind}`);
   const cases = commands.map((command) => {
     const flags = describedFlags(command).map(({ name, description, takes, completes }) =>
@@ -148,11 +143,11 @@ _sealpin() {
   case $command in
 ${subcommands.join('\n')}
   esac
-  if ((\${#subcommands})); then
-    if ((CURRENT == 3)); then
-      _describe command subcommands
-      return
-    fi
+  if ((\${#subcommands} && CURRENT == 3)) && [[ $words[3] != -* ]]; then
+    _describe command subcommands
+    return
+  fi
+  if [[ -n \${subcommands[(r)\${(b)words[3]}:*]} ]]; then
     command="$command $words[3]"
     shift words
     ((CURRENT--))
@@ -168,31 +163,23 @@ if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _sealpin "$@"; else compdef
 };
 
 const fish = (commands: readonly Command[]): string => {
-  const groups = [...groupsOf(commands)];
+  const groups = groupsOf(commands);
   const lines = groups.map(
-    ([word, members]) =>
-      `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(summaryOf(word, members))}`,
+    ({ word, summary }) => `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(summary)}`,
   );
-  for (const [word, members] of groups) {
-    if (!isGroup(members)) continue;
-    const names = members.map(secondWord).join(' ');
-    for (const member of members) {
+  const seen = (words: string): string => `__fish_seen_subcommand_from ${words}`;
+  const names = ({ subcommands }: Group): string => subcommands.map(secondWord).join(' ');
+  for (const group of groups)
+    for (const member of group.subcommands)
       lines.push(
-        `complete -c sealpin -n '__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${names}' ` +
+        `complete -c sealpin -n '${seen(group.word)}; and not ${seen(names(group))}' ` +
           `-f -a ${secondWord(member)} -d ${quoted(member.summary)}`,
       );
-    }
-  }
-  const groupWords = groups
-    .filter(([, members]) => isGroup(members))
-    .map(([word]) => word)
-    .join(' ');
   for (const command of commands) {
-    const [word = '', second] = command.name.split(' ');
-    const condition =
-      second === undefined
-        ? `__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${groupWords}`
-        : `__fish_seen_subcommand_from ${word}; and __fish_seen_subcommand_from ${second}`;
+    const [word, second] = [firstWord(command), secondWord(command)];
+    // The words after which it is another command.
+    const others = groups.filter(isGroup).map((group) => (group.word === word ? names(group) : group.word));
+    const condition = `${seen(word)}; and ${second === undefined ? `not ${seen(others.join(' '))}` : seen(second)}`;
     const values = (kind: Completes): string => `-a '(sealpin completions --values ${kind} 2>/dev/null)'`;
     for (const { name, description, takes, completes } of describedFlags(command)) {
       const value = completes === undefined ? ' -r' : ` -x ${values(completes)}`;

@@ -24,6 +24,9 @@ describe.runIf(has('bash'))('bash', () => {
     { words: ['sealpin', 'ch'], want: ['chacha-encrypt'] },
     { words: ['sealpin', 'key', ''], want: ['create', 'list', 'revoke', 'export', 'restore', 'rotate'] },
     { words: ['sealpin', 'key', 'revoke', '--c'], want: ['--cascade'] },
+    { words: ['sealpin', 'shares', ''], want: ['change'] },
+    { words: ['sealpin', 'shares', '--l'], want: ['--limit'] },
+    { words: ['sealpin', 'shares', 'change', '--e'], want: ['--expires'] },
     { words: ['sealpin', 'decrypt', 'id', '--pa'], want: ['--password-file', '--path'] },
     { words: ['sealpin', 'encrypt', '/etc/passw'], want: ['/etc/passwd', '/etc/passwd-'] },
   ])('completes $words', async ({ words, want }) => {
@@ -119,9 +122,13 @@ describe('values', () => {
     { line: 'sealpin decrypt bafkreib', want: newer },
     { line: 'sealpin completions z', want: 'zsh' },
     { line: 'sealpin encrypt wo', want: 'wood.txt' },
+    // A command, and the first word of another one.
+    { line: 'sealpin shares ch', want: 'change' },
+    { line: 'sealpin shares --da', want: '--data-dir' },
+    { line: 'sealpin shares change --op', want: '--opens' },
   ];
   /** Each takes a process or two. What differs between the shells is tried in all. */
-  const tried = long ? cases : cases.filter((_, index) => [1, 4, 6].includes(index));
+  const tried = long ? cases : cases.filter((_, index) => [1, 4, 6, 7, 8].includes(index));
 
   test.runIf(has('bash'))('are completed by bash, files elsewhere', async () => {
     const { directory, env } = await scene();
@@ -144,6 +151,7 @@ describe('values', () => {
       cwd: directory,
       env,
     });
+    expect(stderr).toBe('');
     const found = stdout.split('==\n').slice(0, -1);
     expect(found, stderr).toHaveLength(tried.length);
     for (const [index, { line, want }] of tried.entries())
