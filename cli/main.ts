@@ -70,7 +70,7 @@ async function runCommand(
     output = createOutput({ ...environment, json: parsed.json, quiet: parsed.quiet });
     const { dataDirectory } = await import('./io/paths.ts');
     const dataDir = dataDirectory({ ...environment, flag: parsed.dataDir });
-    if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+    if (isNoDirectory(dataDir))
       throw new SealpinError('usage', `the data directory ${dataDir} is not a directory`, {
         hint: 'name another one with --data-dir or SEALPIN_HOME',
       });
@@ -79,6 +79,15 @@ async function runCommand(
     // Whatever broke because of the signal, the signal is what the user did.
     const { signal } = environment;
     return output.failure(signal.aborted ? interruption(signal.reason, error, command) : error);
+  }
+}
+
+/** Tells whether something else has this path. What else is wrong with it, a command finds out. */
+function isNoDirectory(path: string): boolean {
+  try {
+    return !statSync(path).isDirectory();
+  } catch {
+    return false;
   }
 }
 

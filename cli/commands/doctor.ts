@@ -1,13 +1,14 @@
 /** `sealpin doctor`: what is wrong here, and what to do about it. */
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { Health } from '../../shared/api.ts';
 import { sniff } from '../../shared/crypto/index.ts';
-import { type Code, exitOf, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { type Code, exitOf, isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { headerOf } from '../io/http.ts';
 import { pathsIn } from '../io/paths.ts';
-import { ifMissing } from '../errno.ts';
+import { readSmall } from '../io/input.ts';
+import { ifMissing, systemFailure } from '../errno.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { api, call, jsonIn, noService, refuseUnencrypted } from '../remote/client.ts';
 import { readConfig } from '../remote/config.ts';
@@ -78,8 +79,9 @@ async function lookAtSubject(
     const [text = '', todo] = warning.split('; fix it with: ');
     return { subject, state: 'note', text, todo };
   } catch (error) {
-    if (!(error instanceof SealpinError) || context.signal.aborted) throw error;
-    return { subject, state: 'wrong', text: error.message, todo: hintFor(error), code: error.code };
+    const failure = error instanceof SealpinError ? error : systemFailure(error);
+    if (failure === undefined || context.signal.aborted) throw error;
+    return { subject, state: 'wrong', text: failure.message, todo: hintFor(failure), code: failure.code };
   }
 }
 
@@ -100,7 +102,8 @@ async function settingsFinding(context: Context): Promise<Found> {
 
 async function pairFinding(context: Context): Promise<Found> {
   const { privateKey, publicKey } = pathsIn(context.dataDir);
-  const bytes = await ifMissing(readFile(privateKey), undefined);
+  const reading = readSmall(privateKey, { what: 'a private key', environment: context });
+  const bytes = await otherwise(reading, 'file_not_found', undefined);
   if (bytes === undefined)
     return { state: 'note', text: 'none: passwords only', todo: 'sealpin keygen --words makes one' };
   if (sniff(bytes) !== undefined) return { text: 'there, and protected with a password' };

@@ -1,5 +1,5 @@
 /** `doctor` and `events`: what they see, and what they say of it. */
-import { writeFile } from 'node:fs/promises';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -39,6 +39,39 @@ describe('doctor', () => {
     expect(ran.exit).toBe(2);
     await writeFile(join(directory, 'home/config.json'), '{"v": 1,');
     expect(await shown()).toContain('wrong  settings  ');
+  });
+
+  test.each([
+    { subject: 'settings', path: 'config.json' },
+    { subject: 'settings', path: 'profiles/profiles.json' },
+    { subject: 'key pair', path: 'private.key' },
+    { subject: 'key pair', path: 'public.key' },
+  ])('names $path in the data directory where the system does not give it, and goes on', async ({ subject, path }) => {
+    const directory = await temporaryDirectory();
+    await run(['keygen', '--quiet', '--data-dir', 'home'], directory);
+    const whole = join(directory, 'home', path);
+    await rm(whole, { force: true });
+    await mkdir(whole, { recursive: true });
+    const looked = async (): Promise<void> => {
+      const { stdout, stderr, exit } = await doctor({}, directory);
+      expect(stdout, stderr).toContain(`wrong  ${subject.padEnd(8)}  `);
+      expect(stdout).toContain(whole);
+      expect(stdout).toMatch(/^(?:ok   |wrong)  service /m);
+      expect(exit).toBeGreaterThan(0);
+    };
+    await looked();
+    await rm(whole, { recursive: true });
+    // Nobody but root can read it.
+    await writeFile(whole, '', { mode: 0 });
+    if (process.getuid?.() !== 0) await looked();
+  });
+
+  test('names a data directory that the system does not give, and goes on', async () => {
+    const directory = await temporaryDirectory();
+    await symlink('loop', join(directory, 'loop'));
+    const looped = await run(['doctor', '--data-dir', 'loop/home'], directory, { env });
+    expect(looped.stdout).toMatch(/^wrong  data .*loop\/home cannot be read: symbolic link loop$/m);
+    expect(looped.stdout).toMatch(/^wrong  service /m);
   });
 
   test('goes on after each fault, and says of a service that does not answer nothing but that', async () => {
