@@ -106,7 +106,7 @@ async function fillWithPart(
   part: readonly string[],
   o: Filling,
 ): Promise<{ readonly bytes: number; readonly wrote: string; readonly modified: Date }> {
-  const [{ entriesIn }, { archiveFailure, entryTime }] = await Promise.all([
+  const [{ entriesIn, wrongKind }, { archiveFailure, entryTime }] = await Promise.all([
     import('../folder/part.ts'),
     import('../folder/extraction.ts'),
   ]);
@@ -115,9 +115,7 @@ async function fillWithPart(
       if (header.type === 'file' && header.name === '')
         // A piece of the archive is in use by what comes after the file in it.
         return { ...(await whole.fill(body, { ...o, onWritten: () => undefined })), modified: entryTime(header) };
-      throw new SealpinError('usage', `${part.join('/')} is ${header.type === 'symlink' ? 'a link' : 'a folder'}`, {
-        hint: header.type === 'symlink' ? 'name the file that it leads to' : 'make the folder of it with --extract',
-      });
+      throw wrongKind(part, header);
     }
   } catch (error) {
     throw archiveFailure(error, o.signal);

@@ -16,7 +16,7 @@ import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { checkTarget, isInside, namesOf, shortName, UnsafePath } from './archive-path.ts';
 import { leavingWarning } from './leaving-links.ts';
-import { entriesIn } from './part.ts';
+import { entriesIn, wrongKind } from './part.ts';
 
 /**
  * Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask
@@ -104,7 +104,7 @@ export class Extraction {
    * @param part only this folder of it
    * @returns counts, and a warning about links that may lead out of the directory
    * @throws archive_invalid for what is not a tar archive, or would write outside of the directory;
-   * file_unwritable, disk_full and the errors of the stream
+   * usage for a part that is no folder; file_unwritable, disk_full and the errors of the stream
    */
   async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal, part?: readonly string[]) {
     let files = 0;
@@ -118,6 +118,8 @@ export class Extraction {
     try {
       for await (const entry of entriesIn(archive, part)) {
         signal.throwIfAborted();
+        const { name, type } = entry.header;
+        if (part !== undefined && name === '' && type !== 'directory') throw wrongKind(part, entry.header);
         await this.#entry(entry);
         if (entry.header.type !== 'directory') files += 1;
         bytes += entry.header.size;

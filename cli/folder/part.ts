@@ -48,6 +48,21 @@ export async function* entriesIn(
     });
 }
 
+/**
+ * Explains why a part is not written: it is of another kind than the command writes.
+ * @param header of its first entry
+ */
+export function wrongKind(part: readonly string[], { name, type, linkname = '' }: TarHeader): SealpinError {
+  const [what, hint] = ((): [string, string] => {
+    if (name !== '' || type === 'directory') return ['a folder', 'make the folder of it with --extract'];
+    if (type === 'file') return ['a file', 'leave --extract out, and name the file to write'];
+    if (type === 'symlink') return ['a link', 'name what it leads to'];
+    if (type === 'link') return ['another name of a file before it', `name that one: --path ${shortName(linkname)}`];
+    return ['neither a file, a folder nor a link', 'name another part of the folder'];
+  })();
+  return new SealpinError('usage', `${part.join('/')} is ${what}`, { hint });
+}
+
 /** @throws archive_invalid for an entry whose content is not that of the file that it stands for */
 function refuseUnknown({ name, pax = {} }: TarHeader, flag: string | undefined): void {
   const isSparse = flag === 'S' || Object.keys(pax).some((key) => key.startsWith('GNU.sparse.'));

@@ -2,8 +2,10 @@
 import { mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
+import { packTar } from 'modern-tar';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { matchesAny, readFilter } from '../../folder/filter.ts';
+import { byPassword, contain, env as ofContainers } from '../containers.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
 import { present } from '../../../testkit/present.ts';
@@ -146,7 +148,7 @@ describe('of a folder', () => {
     { flags: ['--path', 'plans/fin'], exit: 3, says: 'there is no plans/fin in the folder' },
     { flags: ['--path', 'plans'], exit: 2, says: 'plans is a folder' },
     { flags: ['--path', '../a.txt'], exit: 2, says: '--path is no path in a folder' },
-    { flags: ['--path', 'a.txt', '--extract'], exit: 5, says: 'it has no name' },
+    { flags: ['--path', 'a.txt', '--extract'], exit: 2, says: 'a.txt is a file' },
   ])('$flags is refused, and nothing appears', async ({ flags, exit, says }) => {
     await sealpin('encrypt', 'photos', '--output', 'p.sealpin');
     const ran = await sealpin('decrypt', './p.sealpin', 'out', ...flags);
@@ -154,6 +156,30 @@ describe('of a folder', () => {
     expect(ran.stderr).toContain(says);
     expect((await readdir(desk)).toSorted()).toEqual(['p.sealpin', 'photos']);
   });
+});
+
+test.each([
+  { kind: 'file', is: 'a file', hint: 'leave --extract out' },
+  { kind: 'symlink', is: 'a link', hint: 'name what it leads to' },
+  { kind: 'link', is: 'another name of a file before it', hint: 'name that one: --path d/first' },
+  { kind: 'directory', is: 'a folder', hint: 'make the folder of it with --extract' },
+  { kind: 'fifo', is: 'neither a file, a folder nor a link', hint: 'name another part' },
+] as const)('a part that is a $kind is called that, where it is not what is written', async ({ kind, is, hint }) => {
+  const headers = [
+    { name: 'd/first', type: 'file', size: 0 },
+    { name: 'd/part', type: kind, size: 0, linkname: 'd/first' },
+  ] as const;
+  const archive = await packTar(headers.map((header) => ({ header })));
+  await writeFile(join(desk, 'c'), await contain(archive, 'sealpin', byPassword()));
+  // One of the two is how it is written.
+  const flags = { file: [['--extract']], directory: [[]] }[kind as string] ?? [[], ['--extract']];
+  for (const each of flags) {
+    const argv = ['decrypt', './c', 'out', '--path', 'd/part', ...each];
+    const ran = await run(argv, desk, { env: ofContainers });
+    expect(ran, ran.stderr).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain(`error: d/part is ${is}\nsealpin: hint: ${hint}`);
+    expect((await readdir(desk)).toSorted()).toEqual(['c', 'photos']);
+  }
 });
 
 describe('a folder that is sent', () => {
