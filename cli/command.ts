@@ -17,8 +17,8 @@ export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
 /**
  * One argument, in a shape that citty takes, too. A positional is required unless it says
- * otherwise; a flag that `repeats` is a list. `path`: it names a file or folder. No value may be
- * empty.
+ * otherwise; a flag that `repeats` is a list. `path`: it names a file or folder, or only a folder.
+ * No value may be empty.
  */
 type Arg =
   | {
@@ -26,7 +26,7 @@ type Arg =
       readonly description: string;
       readonly required?: boolean;
       readonly completes?: Completes;
-      readonly path?: true;
+      readonly path?: true | 'folder';
     }
   | {
       readonly type: 'string';
@@ -34,7 +34,7 @@ type Arg =
       readonly valueHint: string;
       readonly repeats?: true;
       readonly completes?: Completes;
-      readonly path?: true;
+      readonly path?: true | 'folder';
     }
   | { readonly type: 'boolean'; readonly description: string };
 
@@ -120,7 +120,7 @@ export type Command = Heading &
 const commonArgs = {
   json: toggle('Print one JSON object; errors go to stderr as JSON'),
   quiet: toggle('No notes and no progress'),
-  'data-dir': valueFlag('dir', 'Where keys, configuration and the local service live', { path: true }),
+  'data-dir': valueFlag('dir', 'Where keys, configuration and the local service live', { path: 'folder' }),
 } as const satisfies Args;
 
 const serviceArgs = {
@@ -147,6 +147,7 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
       const values = Object.fromEntries(
         Object.entries(args).map(([key, arg]) => [key, valueOf(arg, parsed[key], given.get(key))]),
       ) as Values<A> & Values<typeof commonArgs> & { service?: string; profile?: string };
+      refuseStandard(values, { args, usageError });
       if (values.service !== undefined && values.profile !== undefined)
         throw usageError('--service and --profile both name a service', 'leave one of them out');
       return {
@@ -242,6 +243,19 @@ function checkPositionals(
   if (rest !== undefined || given.length <= known.length) return;
   const limit = known.length === 0 ? 'no' : `at most ${known.length}`;
   throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`, surplus);
+}
+
+/** Refuses `-` for a folder: it stands for standard input or output elsewhere. */
+function refuseStandard(
+  values: Readonly<Record<string, unknown>>,
+  { args, usageError }: Pick<WordCheck, 'args' | 'usageError'>,
+): void {
+  for (const [name, arg] of Object.entries(args))
+    if ('path' in arg && arg.path === 'folder' && values[name] === '-')
+      throw usageError(
+        `${arg.type === 'positional' ? `<${name}>` : `--${name}`} is a folder, and - is none`,
+        'write ./- for a folder of that name',
+      );
 }
 
 /**

@@ -16,7 +16,7 @@ export const command = defineCommand({
     'service encrypted, and is written to account.key with a password on it. The API key needs the ' +
     'scope read.',
   args: {
-    folder: positional('The folder, which is made if it is missing', { path: true }),
+    folder: positional('The folder, which is made if it is missing', { path: 'folder' }),
     check: toggle('Only read the folder, and compare each block with its blob ID; no service is asked'),
     prune: toggle('Remove what the account no longer has'),
     ...newPasswordFlags,

@@ -125,7 +125,7 @@ export const inboxOpen = defineCommand({
   about: 'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored.',
   args: {
     id: positional('Its ID (see: sealpin inbox list)'),
-    dir: positional('The directory to write to; this one if left out', { required: false, path: true }),
+    dir: positional('The directory to write to; this one if left out', { required: false, path: 'folder' }),
     ...keyFlag,
     extract: receiveExtractArg,
     force: toggle('Replace files of the same name'),

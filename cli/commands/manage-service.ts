@@ -21,7 +21,7 @@ export const serviceBackup = defineCommand({
     'encrypted, to the keys of --to or with a password; the rest of the folder is as readable as the ' +
     'data directory. sealpin backup is for one account.',
   args: {
-    dir: positional('The folder, which is made if it is missing', { path: true }),
+    dir: positional('The folder, which is made if it is missing', { path: 'folder' }),
     to: { ...toFlag.to, description: 'Encrypt the tokens to these contacts, key files or recipients' },
     'without-secrets': { ...withoutSecrets, description: 'Leave the tokens out' },
     check: toggle('Only read what is in the folder, and compare it with its hashes; nothing is changed'),
@@ -95,7 +95,7 @@ export const serviceRestore = defineCommand({
     'Into a data directory without a local service, also on another machine: API keys and links are as in ' +
     'the moment of the backup. Each file is checked; all of it appears at the end, or nothing.',
   args: {
-    dir: positional('The folder of a backup', { path: true }),
+    dir: positional('The folder of a backup', { path: 'folder' }),
     key: valueFlag('file', 'The private key for tokens that are encrypted to a key; private.key if left out', {
       path: true,
     }),

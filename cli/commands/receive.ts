@@ -13,7 +13,7 @@ export const command = defineCommand({
     'changed.',
   args: {
     link: positional('The link'),
-    dir: positional('The directory to write to; this one if left out', { required: false, path: true }),
+    dir: positional('The directory to write to; this one if left out', { required: false, path: 'folder' }),
     ...passwordFlags,
     ...keyFlag,
     extract: receiveExtractArg,

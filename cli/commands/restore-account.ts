@@ -14,7 +14,7 @@ export const command = defineCommand({
     'already are left alone, so the same command resumes after an interruption. The API key needs ' +
     'the scopes read and write, and delete for files that expire.',
   args: {
-    folder: positional('The folder of a backup', { path: true }),
+    folder: positional('The folder of a backup', { path: 'folder' }),
     key: valueFlag('file', 'The private key of the account that was backed up; account.key of the folder if left out', {
       path: true,
     }),

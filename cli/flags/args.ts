@@ -85,7 +85,7 @@ export const newPasswordFlags = {
 
 /** The flags of the commands that write a pair. */
 export const pairFlags = {
-  output: valueFlag('dir', 'Put the pair into this directory', { path: true }),
+  output: valueFlag('dir', 'Put the pair into this directory', { path: 'folder' }),
   'post-quantum': toggle('A pair that also resists quantum computers (age1tagpq1…)'),
   protect: toggle('Protect private.key with a password, which you enter twice'),
   ...newPasswordFlags,

@@ -7,6 +7,8 @@ import { carOf } from '../../../shared/ipfs/index.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { encodeNode } from '../../../shared/ipfs/unixfs.ts';
 import { cidOf } from '../../../shared/ipfs/cid.ts';
+import { positionalsOf } from '../../command.ts';
+import { loadCommands } from '../../commands/index.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { remember } from '../../files/history.ts';
 import { createOutput } from '../../terminal/output.ts';
@@ -39,6 +41,32 @@ async function keyService(more: object = {}) {
       json(response, 200, { revoked: [new URL(present(request.url), 'http://h').pathname.split('/').at(-1)] }),
   });
 }
+
+describe('- is no folder', async () => {
+  const folders = (await loadCommands()).flatMap((command) =>
+    Object.entries(command.args)
+      .filter(([name, arg]) => ['dir', 'folder'].includes(arg.type === 'string' ? arg.valueHint : name))
+      .map(([arg]) => ({ command, arg })),
+  );
+
+  test('wherever a command takes one', async () => {
+    expect(folders.length).toBeGreaterThan(60);
+    for (const { command, arg } of folders) {
+      const words = positionalsOf(command.args).map(({ name }) => (name === arg ? '-' : 'x'));
+      const argv = words.includes('-') ? words : [...words, `--${arg}`, '-'];
+      expect(() => command.parse(argv), `${command.name} ${argv.join(' ')}`).toThrow('is a folder, and - is none');
+    }
+  });
+
+  test('and none of that name is made, unless it is written as a path', async () => {
+    const directory = await temporaryDirectory();
+    const home = ['--data-dir', 'home', '--quiet'];
+    expect(await run(['keygen', '--output', '-', ...home], directory)).toMatchObject({ exit: 2, stdout: '' });
+    expect(await readdir(directory)).toEqual([]);
+    expect(await run(['keygen', '--output', './-', ...home], directory)).toMatchObject({ exit: 0 });
+    expect(await readdir(join(directory, '-'))).toEqual(['private.key', 'public.key']);
+  });
+});
 
 describe('the name of a second file is no password', () => {
   test.each([

@@ -32,14 +32,14 @@ const subjects: readonly (Subject & { readonly isPath: boolean })[] = commands.f
   ...Object.entries(command.args).flatMap(([name, arg]) => {
     if (arg.type === 'boolean') return [];
     const shown = arg.type === 'positional' ? name : `--${name}`;
-    return [{ command: command.name, arg: shown, isPath: arg.path === true }];
+    return [{ command: command.name, arg: shown, isPath: arg.path !== undefined }];
   }),
   ...(command.rest === undefined ? [] : [{ command: command.name, arg: '…', isPath: isPathList(command) }]),
 ]);
 
 function isPathList({ args, rest = '' }: Command): boolean {
   const arg = args[rest];
-  return arg !== undefined && arg.type !== 'boolean' && arg.path === true;
+  return arg !== undefined && arg.type !== 'boolean' && arg.path !== undefined;
 }
 
 /** Values of an argument in these tests. */
