@@ -7,7 +7,6 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { isYes } from '../terminal/confirm.ts';
-import { visible } from '../terminal/output.ts';
 import type { Terminal } from '../terminal/prompt.ts';
 import type { Guarded } from './strength.ts';
 
@@ -95,7 +94,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
  * @throws usage without a terminal, interrupted
  */
 export async function askPassword(what: string, context: Context, failed = 0, hint?: string): Promise<string> {
-  const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${visible(what)}`;
+  const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${what}`;
   return withTerminal(context, (terminal) => terminal.ask(question, context.signal), hint);
 }
 

@@ -1,6 +1,7 @@
 /** Output of `start`: that the service is ready, and each line of its log. */
 import type { Context } from '../context.ts';
 import { jsonIn } from '../io/json-text.ts';
+import { visibleJson } from '../terminal/output.ts';
 import type { Homes } from './control.ts';
 import type { Proxies } from './front/proxies.ts';
 import { describeLeft, describePeers } from './backends/external-kubo.ts';
@@ -93,7 +94,7 @@ function logLine({ output, stderr }: Context, line: string): void {
     return;
   }
   if (output.json) {
-    stderr.write(`${JSON.stringify({ time, ...entry })}\n`);
+    stderr.write(`${visibleJson({ time, ...entry })}\n`);
     return;
   }
   const { event, method, route, status, ms, error, detail, service, reason } = entry;

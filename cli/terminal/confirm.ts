@@ -1,6 +1,5 @@
 /** Asking before what cannot be undone. */
 import { SealpinError } from '../../shared/errors.ts';
-import { visible } from './output.ts';
 import type { InputStream, OutputStream } from './streams.ts';
 
 /** A terminal at which a person may be asked; a `Context` is one. */
@@ -24,7 +23,7 @@ export async function confirm(what: string, yes: boolean, dialogue: Dialogue): P
   const { withTerminal } = await import('./prompt.ts');
   const missing = 'this needs a yes, and there is no terminal to ask for it';
   const answer = await withTerminal({ interactive, missing, hint: 'give it with --yes' }, (terminal) =>
-    terminal.askShown(`${visible(what)}? [y/N]`, signal),
+    terminal.askShown(`${what}? [y/N]`, signal),
   );
   if (!isYes(answer))
     throw new SealpinError('interrupted', 'that was not confirmed: nothing was changed', {

@@ -69,7 +69,7 @@ function visibleLines(text: string): string {
  * JSON in one line that is safe on a terminal: `JSON.stringify` does not escape C1 controls, nor
  * characters that change the direction of text. It parses to the same value.
  */
-function visibleJson(value: unknown): string {
+export function visibleJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
     Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
   );
@@ -157,7 +157,7 @@ export function createOutput(o: OutputOptions): Output {
       bar =
         o.quiet || o.json || o.stderr.isTTY !== true
           ? silentProgress
-          : progressBar({ stderr: o.stderr, label, bytes, from, amount, now: o.now });
+          : progressBar({ stderr: o.stderr, label: visible(label), bytes, from, amount, now: o.now });
       return bar;
     },
     failure(thrown) {

@@ -2,7 +2,7 @@
 import { openSync } from 'node:fs';
 import { ReadStream, WriteStream } from 'node:tty';
 import { SealpinError } from '../../shared/errors.ts';
-import { write } from './output.ts';
+import { visible, write } from './output.ts';
 
 /** An open terminal that questions can be asked at. */
 export type Terminal = NonNullable<ReturnType<typeof openTerminal>>;
@@ -68,7 +68,7 @@ async function askLine(o: {
   const { input, output, signal } = o;
   signal.throwIfAborted();
   input.setRawMode(true);
-  await write(output, `${o.question}: `);
+  await write(output, `${visible(o.question)}: `);
   try {
     return await readLine(input, signal, (text) => void (o.isShown && output.write(text)));
   } finally {

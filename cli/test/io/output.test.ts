@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
+import { heldLog } from '../../local/start-output.ts';
 import { createOutput, visible, write } from '../../terminal/output.ts';
 import { progressLine, timeText } from '../../terminal/progress.ts';
 import { sizeText } from '../../terminal/size.ts';
@@ -136,7 +137,21 @@ describe('output', () => {
   });
 });
 
+test('the log of a service sends no escape sequence to a terminal, as JSON, either', () => {
+  const { stderr, out } = collect({ json: true, tty: true });
+  const log = heldLog({ output: out, stderr } as never);
+  log.line(JSON.stringify({ event: 'request', error: 'a\u009B2Jb\u202E' }));
+  log.release();
+  expect(stderr.text).toMatch(/^\{"time":"[^"]*","event":"request","error":"a\\u009b2Jb\\u202e"\}\n$/);
+});
+
 describe('progress', () => {
+  test('sends no escape sequence of what it names to the terminal', () => {
+    const { stderr, out } = collect({ tty: true });
+    out.progress('looking through a\u001B]0;b\u0007\u202Ec').done();
+    expect(stderr.text).toBe(`\r\u001B[Klooking through a\\u{1b}]0;b\\u{7}\\u{202e}c\r\u001B[K`);
+  });
+
   test('is one line with share, rate and remaining time, as wide as the terminal at most', () => {
     const o = { label: 'storing', bytes: 256 * 1024 * 1024, total: 1024 ** 3, elapsedMs: 2000, columns: 100 };
     expect(progressLine(o)).toBe(
