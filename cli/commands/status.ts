@@ -22,10 +22,7 @@ export const command = defineCommand({
   ],
   async run({ context }) {
     const remote = await remoteStatus(context);
-    const status = await localStatus(context).catch((error: unknown) => {
-      if (remote === undefined || !isSealpinError(error, 'not_running')) throw error;
-      return undefined;
-    });
+    const status = await localStatus(context, remote === undefined);
     const own = status === undefined ? [] : localLines(status);
     await context.output.result({ ...status, remote }, [
       ...(remote === undefined ? [] : remoteLines(remote)),
@@ -56,17 +53,23 @@ function remoteLines({ profile, service, version, status }: Remote): string[] {
   ];
 }
 
-async function localStatus({ dataDir }: Context): Promise<Status> {
-  return control(localPaths(dataDir).control, 'status').catch(async (error: unknown) => {
+/**
+ * The state of the local service. What a killed one left is told in any case.
+ * @param isNeeded whether commands use it
+ * @throws not_running if it is needed
+ */
+async function localStatus({ dataDir, output }: Context, isNeeded: boolean): Promise<Status | undefined> {
+  try {
+    return await control(localPaths(dataDir).control, 'status');
+  } catch (error) {
     if (!isSealpinError(error, 'not_running')) throw error;
     const [left] = await leftoverOfStopped(dataDir);
-    if (left === undefined) throw error;
-    throw new SealpinError(
-      'not_running',
-      `no local service is running, but the runtime of a killed one still is: process ${left.pid}`,
-      { hint: 'end it with: sealpin stop' },
-    );
-  });
+    const what = `no local service is running, but the runtime of a killed one still is: process ${left?.pid}`;
+    const hint = 'end it with: sealpin stop';
+    if (isNeeded) throw left === undefined ? error : new SealpinError('not_running', what, { hint });
+    if (left !== undefined) output.warn(`${what}; ${hint}`);
+    return undefined;
+  }
 }
 
 function localLines(status: Status): string[] {

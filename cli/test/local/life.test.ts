@@ -12,6 +12,7 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { readState, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
+import { health, hostile } from '../hostile.ts';
 import { ask, endedAfterEach, here, remove, sealpin, startHere, store } from './harness.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
 import type { RunningHere } from './harness.ts';
@@ -107,6 +108,11 @@ describe('the local service', () => {
     await first.end('SIGKILL');
     expect(isRunning(present(orphan))).toBe(true);
     expect(await localService(first.dataDir)).toBeUndefined();
+    // Of the one that commands use, and of what is left here.
+    const { url } = await hostile({ 'GET /v1/health': health() });
+    const status = await here(['status', `--service=${url}`, `--data-dir=${first.dataDir}`]);
+    expect(status).toMatchObject({ code: 0, stdout: expect.stringContaining(`service   ${url}/: ok`) as string });
+    expect(status.stderr).toContain(`the runtime of a killed one still is: process ${present(orphan).pid}`);
     const second = await startedHere({ dataDir: first.dataDir });
     expect(isRunning(present(orphan))).toBe(false);
     expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
