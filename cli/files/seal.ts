@@ -112,13 +112,13 @@ async function encryptOne(o: SealingRun): Promise<void> {
   const { output, force, name, unnamed } = o.args;
   if (output === undefined && force)
     throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
-  if (output !== undefined && (name !== undefined || unnamed || o.context.service !== undefined))
-    throw new SealpinError(
-      'usage',
-      `--${name === undefined ? (unnamed ? 'unnamed' : 'service') : 'name'} has no effect with ` +
-        '--output, which stores nothing',
-      { hint: 'leave one of them out' },
-    );
+  const { service, profile } = o.context;
+  const forStoring = { name, unnamed: unnamed || undefined, service, profile };
+  const idle = Object.entries(forStoring).find(([, value]) => value !== undefined);
+  if (output !== undefined && idle !== undefined)
+    throw new SealpinError('usage', `--${idle[0]} has no effect with --output, which stores nothing`, {
+      hint: 'leave one of them out',
+    });
   await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
 }
 
