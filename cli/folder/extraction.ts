@@ -5,7 +5,7 @@
  * last.
  */
 import * as fs from 'node:fs';
-import { link, lstat, mkdir, readdir, rename, stat, symlink, unlink, utimes } from 'node:fs/promises';
+import { link, lstat, mkdir, readdir, rename, rmdir, stat, symlink, unlink, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { ParsedTarEntry, TarHeader } from 'modern-tar';
@@ -85,6 +85,8 @@ export class Extraction {
   #root: Directory;
   readonly #closing = new Set<Promise<void>>();
   #failure: { readonly cause: unknown } | undefined;
+  /** The directories that were made, where the disk takes several names for one. */
+  #made: Set<string> | undefined;
 
   constructor(name: string, target: string) {
     this.name = name;
@@ -112,6 +114,7 @@ export class Extraction {
     try {
       await removeLeftovers(dirname(this.#target));
       await mkdir(this.#temporary, { mode: ownDirectory });
+      if (await foldsNames(this.#temporary)) this.#made = new Set();
     } catch (error) {
       throw writeFailure(this.name, error);
     }
@@ -193,8 +196,21 @@ export class Extraction {
     while (this.#open.length > kept) await this.#leave();
     for (const name of names.slice(kept)) {
       const path = join(this.#here.path, name);
-      const mtime = (await makeDirectory(path, ownDirectory)) ? new Date() : (await directoryStats(path)).mtime;
+      const mtime = (await this.#make(path, ownDirectory)) ? new Date() : (await directoryStats(path)).mtime;
       this.#open.push({ name, path, mtime });
+    }
+  }
+
+  /** @returns whether the directory is new; else something of its name is there */
+  async #make(path: string, mode: number): Promise<boolean> {
+    try {
+      await mkdir(path, { mode });
+      this.#made?.add(path);
+      return true;
+    } catch (error) {
+      // An archive may name a directory twice, or after what is in it, but always alike.
+      if (errnoOf(error) !== 'EEXIST' || this.#made?.has(path) === false) throw error;
+      return false;
     }
   }
 
@@ -205,7 +221,7 @@ export class Extraction {
   }
 
   async #directory(name: string, path: string, header: TarHeader): Promise<void> {
-    if (!(await makeDirectory(path, permissionsOf(header) | ownDirectory))) await directoryStats(path);
+    if (!(await this.#make(path, permissionsOf(header) | ownDirectory))) await directoryStats(path);
     this.#open.push({ name, path, mtime: entryTime(header) });
   }
 
@@ -273,16 +289,14 @@ async function completeLink({ name, path, target }: Leaving): Promise<void> {
   }
 }
 
-/** @returns whether the directory is new; else something of its name is there */
-async function makeDirectory(path: string, mode: number): Promise<boolean> {
-  try {
-    await mkdir(path, { mode });
-    return true;
-  } catch (error) {
-    // An archive may name a directory twice, or after what is in it.
-    if (errnoOf(error) !== 'EEXIST') throw error;
-    return false;
-  }
+/** Tells whether a disk takes a name in other letters, or in another Unicode form, for the same. */
+async function foldsNames(directory: string): Promise<boolean> {
+  const path = join(directory, 'caf\u00E9');
+  await mkdir(path);
+  const others = ['CAF\u00C9', 'cafe\u0301'].map((name) => ifMissing(lstat(join(directory, name)), undefined));
+  const found = await Promise.all(others);
+  await rmdir(path);
+  return found.some((stats) => stats !== undefined);
 }
 
 async function directoryStats(path: string): Promise<{ readonly mtime: Date }> {
