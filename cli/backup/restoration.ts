@@ -1,10 +1,14 @@
 /** Restoring a backup into an account, at the service that it is from or another one. */
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { accessTo } from '../../client/blobs.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { type FileInfo, type Identity, openAtWithFileKey } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
+import { writeFailure } from '../errno.ts';
 import { openCar } from '../io/car-file.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { authorizedService, requireScopes } from '../remote/client.ts';
@@ -35,7 +39,7 @@ import { keepInHistory } from '../files/history.ts';
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @returns counts: of files stored, of those that the account had already, and of those whose time
  * had come
- * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged or refused,
+ * @throws file_not_found, config_invalid, file_unwritable; insufficient_scope; of files that are damaged or refused,
  * the first failure, after all others; what ends a run
  */
 export async function restoreBackup(
@@ -52,7 +56,7 @@ export async function restoreBackup(
   const { account, key } = await target.routes.account();
   requireScopes(key.scopes, ['read', 'write']);
   const folder = join(layout.restored, account.id);
-  await makeBackupFolder({ ...layout, shown: layout.restored }, folder);
+  await makeWritable(layout, folder);
   const here = new Map<string, StoredFile>();
   for await (const file of everyFile(service, context)) here.set(file.fileId, file);
   const ids = await filesIn(layout, about);
@@ -77,6 +81,24 @@ export async function restoreBackup(
     else missing.push(fileId);
   }
   return { account: account.id, present: ids.length - missing.length, ...(await restoreAll(missing, run)) };
+}
+
+/**
+ * Makes the folder for the record of what was restored, before anything is.
+ * @throws file_unwritable, disk_full
+ */
+async function makeWritable(layout: Layout, folder: string): Promise<void> {
+  const { restored: shown } = layout;
+  try {
+    await makeBackupFolder({ ...layout, shown }, folder);
+    await access(folder, constants.W_OK);
+  } catch (error) {
+    const { code, message } = writeFailure(shown, error);
+    throw new SealpinError(code, message, {
+      hint: 'the backup keeps the record of what was restored: copy it to a disk that can be written',
+      cause: error,
+    });
+  }
 }
 
 type Restoring = {

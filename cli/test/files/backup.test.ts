@@ -3,7 +3,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -18,6 +18,7 @@ import { sharedLocalService } from '../local.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
 import { flip, present } from '../../../testkit/present.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 
 const local = sharedLocalService();
 /** More than one block, and more than one request to the other service. */
@@ -219,4 +220,39 @@ inCi('kill -9 at any moment of a backup and of a restoration leaves what the nex
   const names = (await listed(target)).map(({ filename }) => filename);
   expect(new Set(names)).toEqual(new Set((await listed(source)).map(({ filename }) => filename)));
   expect(names).toHaveLength(count);
+});
+
+test('on a disk that is read-only restores nothing, and says why, also after a restoration from there', async (context) => {
+  const directory = await temporaryDirectory();
+  const [source, target] = [await localAccount(), await newAccount()];
+  const { fileId } = await source.files.put('one', { name: 'one' });
+  await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
+  for (const folder of ['disk', 'home']) await mkdir(join(directory, folder), { mode: 0o700 });
+  const restore = async () =>
+    onSmallDisk(context, {
+      disk: join(directory, 'disk'),
+      mebibytes: 16,
+      script:
+        'cp -R copy/. disk && mount -o remount,ro "$DISK" || exit 77; "$NODE" "$ENTRY" restore disk --data-dir home',
+      cwd: directory,
+      env: {
+        ENTRY: entry,
+        HOME: directory,
+        SEALPIN_SERVICE: target.url,
+        SEALPIN_API_KEY: target.apiKey,
+        SEALPIN_PASSWORD: password,
+      },
+    });
+  const refused = {
+    status: 1,
+    stderr: expect.stringMatching(
+      /disk\/restored cannot be written: the disk is read-only\n.*hint: .*copy it to a disk that can be written\n$/,
+    ) as string,
+  };
+  expect(await restore()).toMatchObject(refused);
+  expect(await listed(target)).toEqual([]);
+  const { account } = await jsonOf(sealpin(target, ['restore', 'copy', '--json'], directory));
+  await rm(join(directory, 'copy/restored', String(account), `${fileId}.json`));
+  expect(await restore()).toMatchObject(refused);
+  expect(await listed(target)).toHaveLength(1);
 });

@@ -160,7 +160,8 @@ describe('an interruption', () => {
       expect(ran.stdoutBytes.length).toBeGreaterThan(0);
       expect(ran.stderr).toContain('hint: the output is incomplete: run the same command again, which');
       const early = await here(['decrypt', source, '-'], { signal: AbortSignal.abort(interrupted) });
-      expect(early, source).toMatchObject({ exit: 130, stdout: '', stderr: /hint: nothing was written: / });
+      expect(early, source).toMatchObject({ exit: 130, stdout: '' });
+      expect(early.stderr).toContain('hint: nothing was written: ');
     }
   });
 });
