@@ -1,28 +1,33 @@
 /** Folders that are extracted onto a disk that takes names in other letters, or another form, for one. */
-import { readdir } from 'node:fs/promises';
+import fs, { readdir } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { packTar } from 'modern-tar';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { openExtraction } from '../../folder/extraction.ts';
 import { contextIn, temporaryDirectory } from '../environment.ts';
 
-const disk = vi.hoisted(() => ({ isFolding: false }));
-vi.mock(import('node:fs/promises'), async (original) => {
-  const real = await original();
-  // Such a disk finds a name by the folded one.
-  const folded = (path: unknown): never => {
-    const [folder = '', ...names] = String(path).split('.tmp/');
-    const inner = names.map((name) => (disk.isFolding ? name.normalize('NFC').toLowerCase() : name));
-    return [folder, ...inner].join('.tmp/') as never;
+/** Lets the file system of this process find a name in an extraction by its folded form meanwhile. */
+async function whileFolding<T>(work: () => Promise<T>): Promise<T> {
+  const { mkdir, lstat, rmdir, utimes } = fs;
+  const folded = (path: unknown): string => {
+    const [folder, ...names] = String(path).split('.tmp/');
+    return [folder, ...names.map((name) => name.normalize('NFC').toLowerCase())].join('.tmp/');
   };
-  return {
-    ...real,
-    mkdir: ((path, options) => real.mkdir(folded(path), options)) as typeof real.mkdir,
-    lstat: ((path: unknown) => real.lstat(folded(path))) as typeof real.lstat,
-    rmdir: (path) => real.rmdir(folded(path)),
-    utimes: (path, ...times) => real.utimes(folded(path), ...times),
-  };
-});
+  Object.assign(fs, {
+    mkdir: (path: string, o?: object) => mkdir(folded(path), o),
+    lstat: (path: string) => lstat(folded(path)),
+    rmdir: (path: string) => rmdir(folded(path)),
+    utimes: (path: string, ...times: [Date, Date]) => utimes(folded(path), ...times),
+  });
+  syncBuiltinESMExports();
+  try {
+    return await work();
+  } finally {
+    Object.assign(fs, { mkdir, lstat, rmdir, utimes });
+    syncBuiltinESMExports();
+  }
+}
 
 async function extracted(names: readonly string[]) {
   const outer = await temporaryDirectory();
@@ -44,18 +49,21 @@ test.each([
 ])('directories that differ in $title only are refused there, and are two elsewhere', async ({ one, other }) => {
   const below = [join(one, 'x'), join(other, 'y')];
   for (const names of [[one, other], below, [one, ...below]]) {
-    disk.isFolding = true;
-    await expect(extracted(names)).rejects.toMatchObject({
+    await expect(whileFolding(() => extracted(names))).rejects.toMatchObject({
       code: 'archive_invalid',
       message: expect.stringContaining('perhaps in other letters or another form') as string,
     });
-    disk.isFolding = false;
     expect(await extracted(names)).toEqual(expect.arrayContaining([...names]));
   }
 });
 
 test('a directory that is named twice, or after what is in it, is one there, too', async () => {
-  disk.isFolding = true;
   const names = ['plans', 'b', 'plans', 'b/x', 'plans/y/z', 'b/x', 'plans/y'];
-  expect((await extracted(names)).toSorted()).toEqual(['b', 'b/x', 'plans', 'plans/y', 'plans/y/z']);
+  expect((await whileFolding(() => extracted(names))).toSorted()).toEqual([
+    'b',
+    'b/x',
+    'plans',
+    'plans/y',
+    'plans/y/z',
+  ]);
 });
