@@ -39,8 +39,8 @@ import { keepInHistory } from '../files/history.ts';
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @returns counts: of files stored, of those that the account had already, and of those whose time
  * had come
- * @throws file_not_found, config_invalid, file_unwritable; insufficient_scope; of files that are damaged or refused,
- * the first failure, after all others; what ends a run
+ * @throws file_not_found, config_invalid, file_unwritable; insufficient_scope; of files that are
+ * damaged or refused, the first failure, after all others; what ends a run
  */
 export async function restoreBackup(
   layout: Layout,

@@ -69,7 +69,7 @@ export function ownFilesIn(context: Context): OwnFile {
 /**
  * Uses the sources of a blob, and where none has all of it the file of the account, if the context
  * has a way to those. Fails as `use`, and as `ownFile` where the account has it.
- * @param use may be called again after it has failed, and then begins anew
+ * @param use may be called again after it has failed, and then starts again
  */
 export async function withOwnFile<T>(
   cid: string,

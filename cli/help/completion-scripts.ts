@@ -20,7 +20,7 @@ function kindsOf({ args }: Command): (Completes | undefined)[] {
   return positionalsOf(args).map(({ arg }) => arg.completes);
 }
 
-/** The commands of one first word, such as `key`: with a second one, and one that is the word alone. */
+/** Commands with the same first word, such as `key`; one of them may be that word alone. */
 type Group = { readonly word: string; readonly summary: string; readonly subcommands: readonly Command[] };
 
 function groupsOf(commands: readonly Command[]): Group[] {

@@ -242,7 +242,7 @@ test('S50: a directory that a killed extraction left is removed, with all in it'
   expect(await readdir(directory)).toEqual(['out']);
 });
 
-test('what another user may have put under a temporary name stays, in which a link could take the place of a folder', async () => {
+test('what another user may have put under a temporary name stays', async () => {
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');

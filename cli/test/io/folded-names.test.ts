@@ -1,4 +1,4 @@
-/** Folders that are extracted onto a disk that takes names in other letters, or another form, for one. */
+/** Folders that are extracted onto a disk that takes several names for one. */
 import fs, { readdir } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { openExtraction } from '../../folder/extraction.ts';
 import { contextIn, temporaryDirectory } from '../environment.ts';
 
-/** Lets the file system of this process find a name in an extraction by its folded form meanwhile. */
+/** Meanwhile this process finds the names in an extraction by their folded form. */
 async function whileFolding<T>(work: () => Promise<T>): Promise<T> {
   const { mkdir, lstat, rmdir, utimes } = fs;
   const folded = (path: unknown): string => {
