@@ -144,6 +144,17 @@ export async function recordOf(
   }
 }
 
+/** An opening that a later run can continue. */
+export type Opening = {
+  /** Says that an earlier run began it: then a share that is used up may still open. */
+  readonly isContinued: boolean;
+  /**
+   * Returns the record: what is kept of it, or what `ask` gets with a token (`opening` of
+   * `recordOf`).
+   */
+  record(ask: (token: string) => Promise<Uint8Array>): Promise<Uint8Array>;
+};
+
 /**
  * Opens a share: asks for its state and its secrets, and then for its record, which counts.
  * @throws as `receive`
@@ -156,12 +167,15 @@ export async function openShare(
     /** Finds private keys, once the record turns out to need one. */
     readonly identities: () => readonly Identity[] | Promise<readonly Identity[]>;
     readonly signal: AbortSignal | undefined;
+    /** One that nobody can continue when undefined. */
+    readonly opening?: Opening | undefined;
     readonly provider?: CryptoProvider | undefined;
   },
 ): Promise<Parcel> {
-  const { signal = new AbortController().signal, provider = webProvider } = o;
+  const { signal = new AbortController().signal, provider = webProvider, opening } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
-  if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
+  if (state !== 'active' && !(state === 'used_up' && opening?.isContinued === true))
+    throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
   if (!isNeeded && typeof o.password === 'string')
     throw new SealpinError('wrong_kind', 'the share has no password, and one was given: it was not opened', {
       hint: 'ask its sender, or leave the password out',
@@ -171,7 +185,8 @@ export async function openShare(
     throw new SealpinError('wrong_kind', 'the share needs the password of its sender', { reason: 'needs_password' });
   // What cannot be a password does not use the share up.
   if (password !== undefined) passwordIdentity(password);
-  const { record } = await recordOf(http, id, crypto.randomUUID(), signal);
+  const ask = async (token: string): Promise<Uint8Array> => (await recordOf(http, id, token, signal)).record;
+  const record = await (opening === undefined ? ask(crypto.randomUUID()) : opening.record(ask));
   for (let failed = 1; ; failed += 1) {
     try {
       return await openParcel(record, {

@@ -4,6 +4,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
+import { endOpening } from '../files/begun-openings.ts';
 import { checkPlacing, openDestination, type Placing } from '../files/destination.ts';
 import {
   type LinkCredentials,
@@ -114,6 +115,7 @@ async function receiveOne(
       hint: 'write them into a directory with: sealpin receive <link> <dir>',
     });
   const { size, wrote } = await receiveFile(file, placing, link.service, context);
+  if (link.kind === 'share') await endOpening(link, context);
   if (placing.outputFile === '-') return;
   output.note(wrote);
   await output.result({ output: resolve(context.cwd, placing.outputFile), size, encrypted: true }, []);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { defineCommand, positional, toggle } from '../command.ts';
 import { givenPassword } from '../keys/passwords.ts';
+import { endOpening } from '../files/begun-openings.ts';
 import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
 import { decryptTo, openingOf } from '../files/unseal.ts';
 import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
@@ -19,7 +20,7 @@ export const command = defineCommand({
     extract: receiveExtractArg,
     force: toggle('Replace files of the same name'),
   },
-  interrupted: 'each file that it has written is complete; to run it again counts as opening a link once more',
+  interrupted: 'each file that it has written is complete; the same command continues, for the same opening',
   examples: [
     { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },
@@ -43,5 +44,6 @@ export const command = defineCommand({
     }
     const opened = await openLink(link, { password, key: args.key }, context);
     await receiveInto(directory, opened, { ...args, service: link.service }, context);
+    if (link.kind === 'share') await endOpening(link, context);
   },
 });

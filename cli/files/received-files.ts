@@ -25,6 +25,7 @@ import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress } from '../terminal/progress.ts';
+import { beginOpening } from './begun-openings.ts';
 import { abandon, openDestination, type Placing } from './destination.ts';
 import { sideBySide } from './side-by-side.ts';
 
@@ -73,7 +74,7 @@ export function readLink(text: string, { output }: Context): ReceivedLink {
 }
 
 /**
- * Opens a link: of a share, that counts.
+ * Opens a link: of a share, that counts, unless it continues an opening (`endOpening`).
  * @throws the codes of the SDK's `receive`; wrong_kind for a blob link without a key, which decrypt
  * takes
  */
@@ -105,6 +106,7 @@ export async function openLink(
       return password;
     },
     identities: () => identities ?? readIdentities(undefined, undefined, context),
+    opening: await beginOpening(link, context),
     signal,
     provider: nodeProvider,
   });

@@ -2,13 +2,13 @@
  * Small JSON files in the data directory that commands read and change: 0600, replaced as a whole,
  * by one command at a time.
  */
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
-import { holdFolder } from './held-folder.ts';
+import { holdFolder, removeFolder } from './held-folder.ts';
 import { readSmall, type Reading } from './input.ts';
 import { writeSmall, type Writing } from './output-file.ts';
 
@@ -85,7 +85,8 @@ export async function writeJson<S extends v.GenericSchema>(
 }
 
 /**
- * Changes a file, while no other command does. What stays the same is not written.
+ * Changes a file, while no other command does. What stays the same is not written, and a file that
+ * would be empty is removed.
  * @param change gets the content as it is, and returns it as it becomes
  * @throws conflict while another command changes it for seconds; what `change` throws;
  * file_unwritable, disk_full
@@ -100,6 +101,7 @@ export async function changeKept<S extends v.GenericSchema>(
   try {
     const before = await readKept(kept, context);
     const content = await change(before);
+    if (isDeepStrictEqual(content, kept.none)) return await removeFolder(dirname(path), [basename(path)]);
     if (isDeepStrictEqual(content, before)) return;
     await writeJson(path, kept.shape, content, { limitBytes: keptLimitBytes, space: 2, environment: context });
   } finally {

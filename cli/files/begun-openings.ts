@@ -1,0 +1,64 @@
+/**
+ * Openings of shares that were begun here, until all files are written: the same link continues one
+ * and counts nothing more. What is kept opens nothing without the link: the token that repeats the
+ * opening at the service for some minutes (`repeatMs`), and the record, sealed as it came.
+ */
+import * as v from 'valibot';
+import type { Opening } from '../../client/receiving.ts';
+import type { Link } from '../../shared/link/index.ts';
+import { dayMs } from '../../shared/time.ts';
+import type { Context } from '../context.ts';
+import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
+
+/** As long as a broken download is kept. */
+const maxAgeMs = 7 * dayMs;
+/** Records of this number fit into the file. */
+const maxKept = 100;
+
+const Begun = v.strictObject({
+  service: v.string(),
+  id: v.string(),
+  token: v.string(),
+  record: v.optional(v.string()),
+  at: v.number(),
+});
+const shape = v.strictObject({ v: v.literal(1), openings: v.array(Begun) });
+const kept: Kept<typeof shape> = { name: 'openings', shape, none: { v: 1, openings: [] } };
+
+type ShareLink = Pick<Extract<Link, { kind: 'share' }>, 'service' | 'id'>;
+
+/** Begins to open a share, or continues what an earlier run of the same link began. */
+export async function beginOpening(link: ShareLink, context: Context): Promise<Opening> {
+  const { openings } = await readKept(kept, context).catch(() => kept.none);
+  const before = openings.find((each) => isOf(link, each) && isYoung(each, context));
+  const { service, id } = link;
+  return {
+    isContinued: before !== undefined,
+    async record(ask) {
+      if (before?.record !== undefined) return Buffer.from(before.record, 'base64');
+      const begun = before ?? { service, id, token: crypto.randomUUID(), at: context.now() };
+      await keep(link, begun, context);
+      const record = await ask(begun.token);
+      await keep(link, { ...begun, record: Buffer.from(record).toString('base64') }, context);
+      return record;
+    },
+  };
+}
+
+/** Forgets an opening: all of its files are written. */
+export const endOpening = (link: ShareLink, context: Context): Promise<void> => keep(link, undefined, context);
+
+/**
+ * Replaces what is kept of a share. Where nothing can be kept, an opening that breaks off is lost,
+ * which is no reason not to open.
+ */
+async function keep(link: ShareLink, begun: v.InferOutput<typeof Begun> | undefined, context: Context): Promise<void> {
+  const change = changeKept(kept, context, ({ openings }) => {
+    const others = openings.filter((each) => !isOf(link, each) && isYoung(each, context));
+    return { v: 1 as const, openings: [...others, ...(begun === undefined ? [] : [begun])].slice(-maxKept) };
+  });
+  await change.catch(() => context.signal.throwIfAborted());
+}
+
+const isOf = (link: ShareLink, { service, id }: ShareLink): boolean => link.service === service && link.id === id;
+const isYoung = ({ at }: { at: number }, { now }: Context): boolean => now() - at < maxAgeMs;

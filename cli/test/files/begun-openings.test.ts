@@ -1,0 +1,128 @@
+/** Links that open once, and what goes wrong before all of their files are written. */
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { SealpinError } from '../../../shared/errors.ts';
+import { faultyProxy, type Passed, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { sharedLocalService } from '../local.ts';
+
+const local = sharedLocalService();
+const password = 'violet-anchor-tundra-mosaic';
+let directory: string;
+let line: { fault: (request: Passed) => ProxyFault | undefined };
+let proxy: Awaited<ReturnType<typeof faultyProxy>>;
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+  line = { fault: () => undefined };
+  proxy = await faultyProxy(
+    () => local.url,
+    (request) => line.fault(request),
+  );
+  await writeFile(join(directory, 'letter.txt'), 'Dear Ann\n');
+  await writeFile(join(directory, 'pass'), password, { mode: 0o600 });
+  for (const name of ['ann', 'ben']) await run(['keygen', '--output', name], directory);
+});
+
+/** Sends a letter with a link that opens once. */
+async function linkOf(...flags: string[]): Promise<string> {
+  const env = { SEALPIN_SERVICE: proxy.url, SEALPIN_API_KEY: local.apiKey };
+  const argv = ['send', 'letter.txt', '--opens', '1', ...flags, '--quiet', '--data-dir', local.dataDir];
+  const { stdout, stderr, exit } = await run(argv, directory, { env });
+  expect(exit, stderr).toBe(0);
+  return stdout.trim();
+}
+const receive = (link: string, flags: readonly string[] = [], overrides: Overrides = {}): Promise<Ran> =>
+  run(['receive', link, 'there', ...flags, '--data-dir', 'home'], directory, overrides);
+const kept = (): Promise<string[]> => readdir(join(directory, 'home/openings')).catch(() => []);
+const isOpening = ({ path }: Passed): boolean => path.endsWith('/open');
+
+/** What goes wrong with the first run, and the flags of one that goes well. */
+const troubles: Record<string, { terms?: string[]; wrong?: string[]; right?: string[]; exit: number }> = {
+  'a wrong password': {
+    terms: ['--password-file', 'pass'],
+    wrong: ['--password-file', 'letter.txt'],
+    right: ['--password-file', 'pass'],
+    exit: 4,
+  },
+  'a wrong key': {
+    terms: ['--to', 'ann/public.key'],
+    wrong: ['--key', 'ben/private.key'],
+    right: ['--key', 'ann/private.key'],
+    exit: 4,
+  },
+  'no key': { terms: ['--to', 'ann/public.key'], right: ['--key', 'ann/private.key'], exit: 3 },
+  'Ctrl-C while the opening has no answer': { exit: 130 },
+  'Ctrl-C during the download': { exit: 130 },
+  'a download that breaks off': { exit: 6 },
+};
+
+describe.each(Object.entries(troubles))('after %s', (trouble, { terms = [], wrong = [], right = [], exit }) => {
+  test('the same link opens once more, for the same opening, until its files are written', async () => {
+    const link = await linkOf(...terms);
+    const stop = new AbortController();
+    line.fault = (request) => {
+      const isMeant = trouble.includes('download') ? request.path.startsWith('/ipfs/') : isOpening(request);
+      if (trouble.startsWith('Ctrl-C') && isMeant) stop.abort(new SealpinError('interrupted'));
+      if (trouble.startsWith('Ctrl-C')) return isMeant ? { kind: 'swallow' } : undefined;
+      return trouble.includes('breaks off') && isMeant ? { kind: 'cut', afterBytes: 0 } : undefined;
+    };
+    const failed = await receive(link, wrong, { signal: stop.signal });
+    expect(failed.exit, failed.stderr).toBe(exit);
+    line.fault = () => undefined;
+    expect(proxy.passed.filter(isOpening)).toHaveLength(1);
+
+    const file = join(directory, 'home/openings/openings.json');
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(await readFile(file, 'utf8')).not.toContain(link.slice(-49, -6));
+    // Whoever does not have what is kept opens nothing.
+    const other = await run(['receive', link, 'other', ...right, '--data-dir', 'elsewhere'], directory);
+    expect(other).toMatchObject({ exit: 3, stderr: expect.stringContaining('as often as its sender allowed') });
+
+    const again = await receive(link, right);
+    expect(again.exit, again.stderr).toBe(0);
+    expect(await readFile(join(directory, 'there/letter.txt'), 'utf8')).toBe('Dear Ann\n');
+    expect(await kept()).toEqual([]);
+    expect((await receive(link, right)).exit).toBe(3);
+  });
+});
+
+describe('what is kept of an opening', () => {
+  const brokenOff = async (): Promise<string> => {
+    const link = await linkOf();
+    line.fault = ({ path }) => (path.startsWith('/ipfs/') ? { kind: 'cut', afterBytes: 0 } : undefined);
+    expect((await receive(link)).exit).toBe(6);
+    line.fault = () => undefined;
+    return link;
+  };
+
+  test('opens nothing after the share was taken back', async () => {
+    const link = await brokenOff();
+    await run(['unshare', link, '--service', local.url, '--data-dir', local.dataDir], directory);
+    expect(await receive(link)).toMatchObject({ exit: 3, stderr: expect.stringContaining('taken back') });
+  });
+
+  test('is worth nothing after 7 days, and the next receive removes it', async () => {
+    const link = await brokenOff();
+    const now = (): number => Date.now() + 7 * 24 * 3_600_000;
+    expect(await receive(link, [], { now })).toMatchObject({ exit: 3 });
+    expect(await receive(await linkOf(), [], { now })).toMatchObject({ exit: 0 });
+    expect(await kept()).toEqual([]);
+  });
+
+  test('serves decrypt, too', async () => {
+    const link = await brokenOff();
+    expect(await run(['decrypt', link, '-', '--data-dir', 'home'], directory)).toMatchObject({ stdout: 'Dear Ann\n' });
+    expect(await kept()).toEqual([]);
+  });
+
+  test.each([
+    { what: 'a damaged one', path: 'home/openings/openings.json' },
+    { what: 'a place that takes none', path: 'home/openings' },
+  ])('is no reason not to open: $what', async ({ path }) => {
+    await mkdir(dirname(join(directory, path)), { recursive: true, mode: 0o700 });
+    await writeFile(join(directory, path), 'not ours');
+    expect((await receive(await linkOf())).exit).toBe(0);
+    expect(await readFile(join(directory, path), 'utf8')).toBe('not ours');
+  });
+});
