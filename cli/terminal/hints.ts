@@ -9,8 +9,7 @@ const byReason: Readonly<Record<Reason, string>> = {
   wrong_password:
     'check Caps Lock and the keyboard layout, or the first bytes of the file are damaged; a ' +
     'lost password cannot be reset',
-  no_key:
-    'name the private key that it was encrypted to: sealpin decrypt <blob_id> <output_file> --key <private_key_file>',
+  no_key: 'run the same command with --key <private_key_file>, the private key that it was encrypted to',
   header: 'this copy is damaged or was changed: get it from another source',
   payload: 'the password or key is right: fetch the file again, or another copy of it',
   needs_password: 'use sealpin decrypt without a key: it asks for the password',
