@@ -1,4 +1,5 @@
 /** A file that is stored already, with the key that opens it alone. */
+import { arrayBuffer } from 'node:stream/consumers';
 import { accessTo } from '../../client/blobs.ts';
 import { storedFile } from '../../client/stored-files.ts';
 import { open, openAtWithFileKey, passwordIdentity } from '../../shared/crypto/index.ts';
@@ -6,6 +7,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
+import { beginsAsFolder, blockBytes } from '../folder/tar-header.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { askPassword, withPassword } from '../keys/passwords.ts';
@@ -52,8 +54,12 @@ async function fileAt(cid: string, { name, key }: Naming, context: Context): Pro
   const known = name ?? (await requiredName(cid, context));
   return withBlob(cid, context, async (blob) => {
     const fileKey = await fileKeyOf(blob.read(0, blob.size), cid, key, context);
-    const { plaintextBytes: size } = await openAtWithFileKey(accessTo(blob), { fileKey, provider: nodeProvider });
-    return { cid, fileKey, name: known, type: 'application/octet-stream', size };
+    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, provider: nodeProvider });
+    const { plaintextBytes: size } = opened;
+    const start = await arrayBuffer(await opened.decryptRange({ start: 0, end: Math.min(size, blockBytes) }));
+    // As `send` names a folder, so that `receive --extract` makes one of it.
+    const isFolder = beginsAsFolder(new Uint8Array(start)) && !/\.tar$/i.test(known);
+    return { cid, fileKey, name: isFolder ? `${known}.tar` : known, type: 'application/octet-stream', size };
   });
 }
 

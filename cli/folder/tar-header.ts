@@ -45,6 +45,12 @@ export function tarHeader(entry: TarEntry): Uint8Array {
   return Buffer.concat([ustar('x', before), extended, padding, header]);
 }
 
+/** Tells whether bytes begin as the archive of a folder does, which has the folder itself first. */
+export function beginsAsFolder(bytes: Uint8Array): boolean {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+  return text.startsWith('./\0') && text.startsWith('5', 156) && text.startsWith('ustar', 257);
+}
+
 /** The bytes of content with what fills its last block. */
 export function padded(bytes: number): number {
   return Math.ceil(bytes / blockBytes) * blockBytes;

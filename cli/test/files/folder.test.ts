@@ -283,6 +283,26 @@ test('a folder is stored by a service, listed by its name, and comes back', asyn
   expect(listed.find((line) => line.includes(piped.stdout.trim()))).toMatch(/ mail\.sql$/);
 });
 
+test('a folder that is shared is received as a folder, and a file under its name', async () => {
+  const { dataDir } = local;
+  const directory = await withFolder();
+  await writeFile(join(directory, 'letter'), '');
+  for (const { name, flags, as } of [
+    { name: 'in', flags: [], as: 'in' },
+    { name: 'in', flags: ['--name', 'photos'], as: 'photos' },
+    { name: 'in', flags: ['--name', 'photos.TAR'], as: 'photos' },
+    { name: 'letter', flags: [], as: 'letter' },
+  ]) {
+    const blob = (await run(['encrypt', name, '--quiet', '--data-dir', dataDir], directory, { env })).stdout.trim();
+    const shared = await run(['share', blob, ...flags, '--quiet', '--data-dir', dataDir], directory, { env });
+    expect(shared.exit, shared.stderr).toBe(0);
+    const into = await temporaryDirectory();
+    await run(['receive', shared.stdout.trim(), '--extract', '--data-dir', dataDir], into);
+    expect(await readdir(into)).toEqual([as]);
+    if (name === 'in') expect(await contents(join(into, as))).toEqual(await contents(join(directory, 'in')));
+  }
+});
+
 withProgram('age-current', { probe: ['--version'], isOptional: true }, () => {
   test('age opens what ecc-encrypt --output writes, and decrypt what age writes', async () => {
     const directory = await temporaryDirectory();
