@@ -130,6 +130,7 @@ function storedRow(file: StoredFile, entry: StoredEntry | undefined, service: st
     name: entry?.name ?? file.filename ?? null,
     size: file.size,
     createdAt: file.createdAt,
+    expiresAt: file.expiresAt,
     service,
     state: 'stored',
     mode: file.mode,

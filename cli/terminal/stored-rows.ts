@@ -17,6 +17,8 @@ export type StoredRow = {
   readonly name: string | null;
   readonly size: number;
   readonly createdAt: string;
+  /** When the file is deleted. */
+  readonly expiresAt?: string | undefined;
   readonly service: string;
   readonly state: 'stored' | 'gone' | 'unknown';
   readonly mode: 'encrypted' | 'plain';
@@ -61,7 +63,8 @@ export function longLines(rows: readonly StoredRow[]): string[] {
     `  blob ID  ${row.blobId}`,
     `  file ID  ${row.fileId}`,
     `  stored   ${localTime(row.createdAt)}`,
-    `  size     ${sizeText(row.size)} (${row.size} B)`,
+    ...(row.expiresAt === undefined ? [] : [`  expires  ${localTime(row.expiresAt)}`]),
+    `  size     ${sizeText(row.size)}${row.size < 1024 ? '' : ` (${row.size} B)`}`,
     '  mode     ' +
       (row.mode === 'encrypted'
         ? `encrypted (by the service: sealpin decrypt ${row.fileId})`

@@ -41,8 +41,9 @@ describe('list', () => {
   describe('of two files', () => {
     const [sealed, plain] = [`bafkrei${'a'.repeat(52)}`, `bafybei${'b'.repeat(52)}`];
     const long = `${'very '.repeat(20)}long.pdf`;
+    const expiresAt = '2030-01-31T00:00:00.000Z';
     const files = [
-      { ...storedFile(sealed, 7), mode: 'encrypted', filename: 'Invoice e\u0301.txt' },
+      { ...storedFile(sealed, 7), mode: 'encrypted', filename: 'Invoice e\u0301.txt', expiresAt },
       { ...storedFile(plain, 3_000_000), fileId: crypto.randomUUID(), createdAt: '2026-01-31T23:30:00.000Z' },
     ];
 
@@ -94,10 +95,14 @@ describe('list', () => {
         `  blob ID  ${sealed}`,
         `  file ID  ${first(files).fileId}`,
         expect.stringMatching(/^ {2}stored {3}\d{4}-\d\d-\d\d \d\d:\d\d$/) as unknown,
-        '  size     7 B (7 B)',
+        expect.stringMatching(/^ {2}expires {2}2030-01-3[01] \d\d:\d\d$/) as unknown,
+        '  size     7 B',
         `  mode     encrypted (by the service: sealpin decrypt ${first(files).fileId})`,
         expect.stringContaining('  service  http://127.0.0.1') as unknown,
       ]);
+      expect((await listed(['--name', 'very', '--long'])).lines).toContain('  size     2.9 MiB (3000000 B)');
+      const { files: rows } = JSON.parse((await listed(['--json'])).lines.join('')) as { files: object[] };
+      expect(rows.map((row) => 'expiresAt' in row && row.expiresAt)).toContain(expiresAt);
       expect((await listed(['--mode', 'encrypted'])).lines.join()).not.toContain(plain);
       expect((await listed(['--mode', 'plain'])).lines).toHaveLength(1);
       expect((await listed(['--name', 'nothing like it'])).stderr).toContain('no file matches');
