@@ -15,7 +15,7 @@ import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
 import { hintFor } from '../terminal/hints.ts';
-import { countText, sizeText } from '../terminal/size.ts';
+import { countText, usedText } from '../terminal/size.ts';
 
 const minuteMs = 60_000;
 /** A clock that is further from that of the service makes ends come early or late. */
@@ -172,7 +172,7 @@ async function keyFinding(service: Service, context: Context): Promise<Found> {
   if (usage === undefined || quotaBytes === undefined || usage.bytes < quotaBytes * nearlyFull) return { text };
   return {
     state: 'note',
-    text: `${sizeText(usage.bytes)} of ${sizeText(quotaBytes)} are used`,
+    text: `${usedText(usage.bytes, quotaBytes)} are used`,
     todo: 'sealpin delete makes room, and the operator may give more',
   };
 }

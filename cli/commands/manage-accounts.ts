@@ -8,7 +8,7 @@ import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { visible } from '../terminal/output.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
-import { chosenSizeText, parseSize, sizeText } from '../terminal/size.ts';
+import { parseSize, sizeText, usedText } from '../terminal/size.ts';
 
 const idArg = positional('The ID of the account (see: sealpin account list)');
 
@@ -21,7 +21,7 @@ function accountLines(
   context: Context,
 ): string[] {
   const day = createdAt.slice(0, 10);
-  const size = `${sizeText(usage.bytes)}${quotaBytes === undefined ? '' : ` of ${chosenSizeText(quotaBytes)}`}`;
+  const size = quotaBytes === undefined ? sizeText(usage.bytes) : usedText(usage.bytes, quotaBytes);
   const state = disabled ? '  (disabled)' : '';
   const about = `${day}  ${size.padEnd(20)}`;
   const row = { about: about.trimEnd(), name: visible(label), below: [`${id}${state}`] };

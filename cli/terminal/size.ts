@@ -41,14 +41,15 @@ export function parseSize(text: string, what: string): number {
 }
 
 /**
- * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`,
- * and not `954 MiB`. Others are rounded.
+ * How much of a size that a person chose is used: `1.04 MB of 1 MB`. Both are in the unit in which
+ * the size is whole, as they probably wrote it. What is used is rounded up, so that it shows when it
+ * is more.
  */
-export function chosenSizeText(bytes: number): string {
+export function usedText(bytes: number, ofBytes: number): string {
   const counts = (units: readonly string[], base: number) =>
-    units.map((unit, power) => ({ unit, count: bytes / base ** power }));
-  const exact = [...counts(binaryUnits, 1024), ...counts(decimalUnits, 1000)]
-    .filter(({ count }) => Number.isSafeInteger(count) && count > 0 && count < 10_000)
-    .toSorted((one, other) => one.count - other.count)[0];
-  return exact === undefined ? sizeText(bytes) : `${exact.count} ${exact.unit}`;
+    units.map((unit, power) => ({ unit, one: base ** power, count: ofBytes / base ** power }));
+  const { unit, one, count } = [...counts(binaryUnits, 1024), ...counts(decimalUnits, 1000)]
+    .filter((each) => Number.isSafeInteger(each.count) && each.count > 0 && each.count < 10_000)
+    .toSorted((a, b) => a.count - b.count)[0] ?? { unit: 'B', one: 1, count: ofBytes };
+  return `${Math.ceil((bytes / one) * 100) / 100} ${unit} of ${count} ${unit}`;
 }

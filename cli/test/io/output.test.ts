@@ -4,7 +4,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { heldLog } from '../../local/start-output.ts';
 import { createOutput, visible, write } from '../../terminal/output.ts';
 import { progressLine, timeText } from '../../terminal/progress.ts';
-import { sizeText } from '../../terminal/size.ts';
+import { sizeText, usedText } from '../../terminal/size.ts';
 import { Collector } from '../environment.ts';
 
 function collect(
@@ -221,6 +221,22 @@ describe('progress', () => {
     const { stderr, out } = collect();
     out.progress('storing', 100).add(50);
     expect(stderr.text).toBe('');
+  });
+
+  test('what is used of a quota is in its unit, and shows that it is more than the quota', () => {
+    expect(usedText(1_030_144, 1_000_000)).toBe('1.04 MB of 1 MB');
+    expect(usedText(12_345_679, 12_345_678)).toBe('12345679 B of 12345678 B');
+    const quotas = [1, 999, 1024, 1_000_000, 1.5 * 1024 ** 3, 12_345_678, 5e10];
+    for (const quota of quotas)
+      for (const used of [0, 1, quota / 2, quota - 1, quota, quota + 1, quota * 1.003, quota * 7].map(Math.round)) {
+        const [, left, unit, right, same] = /^([0-9.]+) (\w+) of ([0-9.]+) (\w+)$/.exec(usedText(used, quota)) ?? [];
+        expect({ used, quota, isMore: Number(left) > Number(right), same }).toEqual({
+          used,
+          quota,
+          isMore: used > quota,
+          same: unit,
+        });
+      }
   });
 
   test('sizes and times are for people', () => {
