@@ -36,12 +36,12 @@ export async function authorizedService(
 ): Promise<Service & { readonly apiKey: string }> {
   const { url, apiKey, keyFrom, local = false, isDirect, profile, gateways } = await findService(context);
   if (url === undefined) throw noService(noneHint);
+  refuseUnencrypted(url, 'the API key');
   if (apiKey === undefined) {
     throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
       hint: `run: sealpin login ${url.href}; or set SEALPIN_API_KEY`,
     });
   }
-  refuseUnencrypted(url, 'the API key');
   return { url, apiKey, keyFrom, local, isDirect, profile, gateways };
 }
 
@@ -69,6 +69,7 @@ export function requireScopes(given: readonly Scope[], needed: readonly Scope[],
 export async function operatedService(context: Context): Promise<ApiCaller> {
   const { url, local = false } = await findService(context);
   if (url === undefined) throw noService();
+  refuseUnencrypted(url, "the operator's token");
   const given = context.env['SEALPIN_ADMIN_TOKEN'];
   const { localService } = await import('../local/state.ts');
   const token = given ?? (local ? (await localService(context.dataDir))?.adminToken : undefined);
@@ -80,7 +81,6 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
     throw new SealpinError('unauthorized', "SEALPIN_ADMIN_TOKEN is not an operator's token", {
       hint: 'it has no spaces and no line breaks',
     });
-  refuseUnencrypted(url, "the operator's token");
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 

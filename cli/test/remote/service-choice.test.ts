@@ -13,7 +13,7 @@ describe('which service', () => {
   test('none: says how to start one, exit 1', async () => {
     const ran = await encryptTo(undefined);
     expect(ran).toMatchObject({ exit: 6, stdout: '' });
-    expect(ran.stderr).toBe(
+    expect(ran.stderr.replace(/--data-dir '.*' /, '')).toBe(
       'sealpin: error: no service is configured, and no local service is running\n' +
         'sealpin: hint: to encrypt into a file, without a service: --output <file>; ' +
         'to store it: sealpin login <url>, or, on this computer only: sealpin start --detach\n',
@@ -90,6 +90,15 @@ describe('S61: the API key', () => {
       'sealpin: error: the API key would be sent to 192.0.2.1 unencrypted\nsealpin: hint: use https:\n',
     );
   });
+
+  test.each([['list'], ['key', 'list'], ['account', 'list']])(
+    'where there is none, an address over http: is refused before one is asked for: %s %s',
+    async (...argv) => {
+      const ran = await run([...argv, '--service', 'http://192.0.2.1'], await temporaryDirectory());
+      expect(ran).toMatchObject({ exit: 2, stdout: '' });
+      expect(ran.stderr).toContain('192.0.2.1 unencrypted\nsealpin: hint: use https:\n');
+    },
+  );
 
   test.each(['sp_short', `sp_${'0'.repeat(70)}\n`])(
     'that is malformed (%j) is refused here, and not repeated',
