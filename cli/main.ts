@@ -67,13 +67,15 @@ async function runCommand(
   let output = createOutput({ ...environment, json, quiet: false });
   try {
     const parsed = command.parse(words);
-    output = createOutput({ ...environment, json: parsed.json, quiet: parsed.quiet });
+    const { json, quiet } = parsed;
+    output = createOutput({ ...environment, json, quiet });
     const { dataDirectory } = await import('./io/paths.ts');
     const dataDir = dataDirectory({ ...environment, flag: parsed.dataDir });
     if (isNoDirectory(dataDir))
       throw new SealpinError('usage', `the data directory ${dataDir} is not a directory`, {
         hint: 'name another one with --data-dir or SEALPIN_HOME',
       });
+    if (parsed.dataDir !== undefined) output = createOutput({ ...environment, json, quiet, dataDir });
     return await parsed.run({ ...environment, output, dataDir, service: parsed.service, profile: parsed.profile });
   } catch (error) {
     // Whatever broke because of the signal, the signal is what the user did.

@@ -10,6 +10,8 @@ import { pathsIn } from '../io/paths.ts';
 import { readSmall } from '../io/input.ts';
 import { ifMissing, systemFailure } from '../errno.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
+import { leftoverProblem } from '../local/leftover.ts';
+import { readState } from '../local/state.ts';
 import { api, call, jsonIn, noService, refuseUnencrypted } from '../remote/client.ts';
 import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
@@ -49,7 +51,7 @@ export const command = defineCommand({
       await lookAtSubject('settings', context, settingsFinding),
       await lookAtSubject('key pair', context, pairFinding),
       ...(await serviceFindings(context)),
-    ];
+    ].map((found) => ({ ...found, todo: found.todo === undefined ? undefined : context.output.here(found.todo) }));
     const width = Math.max(...findings.map(({ subject }) => subject.length));
     const marks = { ok: 'ok   ', note: 'note ', wrong: 'wrong' };
     const lines = findings.flatMap(({ subject, state, text, todo }) => [
@@ -121,7 +123,7 @@ async function serviceFindings(context: Context): Promise<Finding[]> {
   let clockMs = Number.NaN;
   const answer = await lookAtSubject('service', context, async (own) => {
     const found = await findService(own);
-    if (found.url === undefined) throw noService();
+    if (found.url === undefined) throw (await stoppedProblem(own)) ?? noService();
     service = { ...found, url: found.url, apiKey: found.apiKey, local: found.local === true };
     const { signal, timeouts } = own;
     const response = await call({ ...service, apiKey: undefined }, 'v1/health', { method: 'GET', signal, timeouts });
@@ -142,6 +144,17 @@ async function serviceFindings(context: Context): Promise<Finding[]> {
   ];
 }
 
+/** Says of a data directory with a local service that it does not run, and what is left of it. */
+async function stoppedProblem({ dataDir }: Context): Promise<SealpinError | undefined> {
+  if ((await readState(dataDir, 'secrets')) === undefined) return undefined;
+  return (
+    (await leftoverProblem(dataDir)) ??
+    new SealpinError('not_running', 'the local service of this data directory is not running', {
+      hint: 'start it with: sealpin start; or use another service: sealpin login <url>',
+    })
+  );
+}
+
 function clockFinding(aheadMs: number): Found {
   if (Number.isNaN(aheadMs)) return { state: 'note', text: 'the service does not say what time it is' };
   if (Math.abs(aheadMs) <= maxClockMs) return { text: 'as that of the service' };
@@ -154,13 +167,13 @@ function clockFinding(aheadMs: number): Found {
 }
 
 async function keyFinding(service: Service, context: Context): Promise<Found> {
+  refuseUnencrypted(service.url, 'the API key');
   if (service.apiKey === undefined)
     return {
       state: 'note',
       text: 'none: what others sent can be received, nothing can be stored',
       todo: `sealpin login ${service.url.href}`,
     };
-  refuseUnencrypted(service.url, 'the API key');
   const { key, usage, quotaBytes } = await api(service, context)
     .account()
     .catch((error: unknown) => {

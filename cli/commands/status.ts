@@ -1,10 +1,10 @@
 /** `sealpin status`: the state of the service that commands use, and of the local one. */
-import { SealpinError, exitOf, isSealpinError } from '../../shared/errors.ts';
+import { exitOf, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Homes, type Status, control } from '../local/control.ts';
 import { describeLeft, describePeers } from '../local/backends/external-kubo.ts';
-import { leftoverOfStopped } from '../local/leftover.ts';
+import { leftoverProblem } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
 import { api } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
@@ -63,11 +63,9 @@ async function localStatus({ dataDir, output }: Context, isNeeded: boolean): Pro
     return await control(localPaths(dataDir).control, 'status');
   } catch (error) {
     if (!isSealpinError(error, 'not_running')) throw error;
-    const [left] = await leftoverOfStopped(dataDir);
-    const what = `no local service is running, but the runtime of a killed one still is: process ${left?.pid}`;
-    const hint = 'end it with: sealpin stop';
-    if (isNeeded) throw left === undefined ? error : new SealpinError('not_running', what, { hint });
-    if (left !== undefined) output.warn(`${what}; ${hint}`);
+    const problem = await leftoverProblem(dataDir);
+    if (isNeeded) throw problem ?? error;
+    if (problem !== undefined) output.warn(`${problem.message}; ${problem.hint}`);
     return undefined;
   }
 }

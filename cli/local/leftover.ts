@@ -74,7 +74,13 @@ export async function endLeftoverOfStopped(dataDir: string): Promise<number> {
   return ended ?? 0;
 }
 
-/** The processes that a killed service left, if no service runs. */
-export async function leftoverOfStopped(dataDir: string): Promise<ProcessMark[]> {
-  return (await whileStopped(dataDir, () => leftovers(dataDir))) ?? [];
+/** Says what a killed service left, if it left anything and no service runs. */
+export async function leftoverProblem(dataDir: string): Promise<SealpinError | undefined> {
+  const [left] = (await whileStopped(dataDir, () => leftovers(dataDir))) ?? [];
+  if (left === undefined) return undefined;
+  return new SealpinError(
+    'not_running',
+    `no local service is running, but the runtime of a killed one still is: process ${left.pid}`,
+    { hint: 'end it with: sealpin stop' },
+  );
 }

@@ -4,6 +4,7 @@ import { jsonIn } from '../io/json-text.ts';
 import { visibleJson } from '../terminal/output.ts';
 import type { Homes } from './control.ts';
 import type { Proxies } from './front/proxies.ts';
+import { quoted } from '../terminal/local-commands.ts';
 import { describeLeft, describePeers } from './backends/external-kubo.ts';
 
 /**
@@ -44,11 +45,6 @@ export async function printReady(
   output.note(o.stop);
   const account = front === undefined ? { account: o.account } : { port };
   await output.result({ url, ...account, keyFile, ...(kubo && { kubo }) }, [url]);
-}
-
-/** A path as any POSIX shell takes it. */
-function quoted(path: string): string {
-  return `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /**

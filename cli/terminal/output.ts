@@ -9,6 +9,7 @@ import { defaultMessage, exitOf, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
+import { withDataDirectory } from './local-commands.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
 import { columnsOf, type OutputStream } from './streams.ts';
 import { wrapMessage } from './wrap.ts';
@@ -21,6 +22,8 @@ export type OutputOptions = {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly now: () => number;
+  /** Named by the commands in messages that act on the local service (`withDataDirectory`). */
+  readonly dataDir?: string | undefined;
 };
 
 /** Output of a command. */
@@ -47,6 +50,8 @@ export interface Output {
    * done already. `amount`: what is counted, in words, where that is not bytes.
    */
   progress(label: string, bytes?: number, o?: { from?: number; amount?: (count: number) => string }): Progress;
+  /** Names `--data-dir`, if given, in the commands of a message (`withDataDirectory`). */
+  here(text: string): string;
   /** Reports what went wrong. @returns the exit code */
   failure(thrown: unknown): number;
 }
@@ -97,9 +102,9 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-function problemObject(error: SealpinError): Record<string, unknown> {
+function problemObject(error: SealpinError, hint: string | undefined): Record<string, unknown> {
   const isTitle = error.message === defaultMessage(error.code);
-  return toProblem(error, { detail: isTitle ? undefined : error.message, hint: hintFor(error) });
+  return toProblem(error, { detail: isTitle ? undefined : error.message, hint });
 }
 
 /** Anything that was thrown, as a SealpinError; what is not one is a bug. */
@@ -114,19 +119,26 @@ function toSealpinError(thrown: unknown): SealpinError {
   });
 }
 
+/** Text of one or more lines, for a terminal in lines that fit it. */
+function fitted(text: string, stream: OutputStream): string {
+  const columns = stream.isTTY === true ? columnsOf(stream) : Infinity;
+  return text
+    .split('\n')
+    .flatMap((line) => wrapMessage(line, columns))
+    .join('\n');
+}
+
 /** Makes the output of one command. */
 export function createOutput(o: OutputOptions): Output {
   const coloured = o.stderr.isTTY === true && !o.env['NO_COLOR'] && o.env['TERM'] !== 'dumb';
   const paint = (code: number, text: string): string => (coloured ? `\u001B[${code}m${text}\u001B[0m` : text);
+  const here = (text: string): string => withDataDirectory(text, o.dataDir);
   const warnings: string[] = [];
   let bar: Progress | undefined;
-  /** Text of one or more lines, each of which a terminal gets in lines that fit it. */
   const print = (text: string, label?: { readonly word: string; readonly colour: number }): void => {
     bar?.hide();
     const start = label === undefined ? 'sealpin: ' : `sealpin: ${label.word}: `;
-    const columns = o.stderr.isTTY === true ? columnsOf(o.stderr) : Infinity;
-    const lines = `${start}${text}`.split('\n').flatMap((line) => wrapMessage(line, columns));
-    const shown = lines.join('\n');
+    const shown = fitted(`${start}${here(text)}`, o.stderr);
     const painted =
       label === undefined ? shown : shown.replace(`${label.word}:`, paint(label.colour, `${label.word}:`));
     o.stderr.write(`${painted}\n`);
@@ -134,6 +146,7 @@ export function createOutput(o: OutputOptions): Output {
   return {
     json: o.json,
     quiet: o.quiet || o.json,
+    here,
     async result(object, lines) {
       bar?.hide();
       if (o.json) await write(o.stdout, `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`);
@@ -145,7 +158,7 @@ export function createOutput(o: OutputOptions): Output {
       for (const line of lines) o.stderr.write(`  ${visible(line)}\n`);
     },
     warn(text) {
-      if (o.json) warnings.push(text);
+      if (o.json) warnings.push(here(text));
       else print(visible(text), { word: 'warning', colour: 33 });
     },
     secret(text) {
@@ -163,12 +176,14 @@ export function createOutput(o: OutputOptions): Output {
     failure(thrown) {
       bar?.done();
       const error = toSealpinError(thrown);
+      const hint = hintFor(error);
       if (o.json) {
-        o.stderr.write(`${visibleJson({ ...problemObject(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
+        o.stderr.write(
+          `${visibleJson({ ...problemObject(error, hint && here(hint)), ...(warnings.length > 0 ? { warnings } : {}) })}\n`,
+        );
       } else {
         print(visibleLines(error.message), { word: 'error', colour: 31 });
         const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;
-        const hint = hintFor(error);
         if (hint !== undefined) print(`${visibleLines(hint)}${wait}`, { word: 'hint', colour: 36 });
       }
       return exitOf(error);

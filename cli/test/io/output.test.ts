@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
+import { headings } from '../../commands/index.ts';
 import { heldLog } from '../../local/start-output.ts';
 import { createOutput, visible, write } from '../../terminal/output.ts';
 import { progressLine, timeText } from '../../terminal/progress.ts';
@@ -8,7 +9,14 @@ import { sizeText, usedText } from '../../terminal/size.ts';
 import { Collector } from '../environment.ts';
 
 function collect(
-  o: { json?: boolean; quiet?: boolean; tty?: boolean; env?: Record<string, string>; now?: () => number } = {},
+  o: {
+    json?: boolean;
+    quiet?: boolean;
+    tty?: boolean;
+    env?: Record<string, string>;
+    now?: () => number;
+    dataDir?: string;
+  } = {},
 ) {
   const stdout = new Collector();
   const stderr = new Collector();
@@ -23,6 +31,7 @@ function collect(
       json: o.json ?? false,
       quiet: o.quiet ?? false,
       now: o.now ?? Date.now,
+      dataDir: o.dataDir,
     }),
   };
 }
@@ -45,6 +54,27 @@ describe('output', () => {
     expect(out.failure(new SealpinError('file_exists', 'x exists'))).toBe(1);
     expect(stderr.text).toBe(
       'sealpin: warning: careful\nsealpin: error: x exists\nsealpin: hint: use --force to replace it\n',
+    );
+  });
+
+  test('names --data-dir in every command that acts on the local service, once', () => {
+    const local = headings
+      .map(({ name }) => name)
+      .filter((name) => /^(?:start|stop|status|rebuild|account|service)\b/.test(name));
+    expect(local.length).toBeGreaterThan(9);
+    const flag = String.raw`--data-dir '/home/ann'\''s'`;
+    for (const name of local)
+      for (const json of [false, true]) {
+        const { stderr, out } = collect({ json, dataDir: "/home/ann's" });
+        out.failure(new SealpinError('internal', 'no', { hint: `try: sealpin ${name} --json, sealpin stop` }));
+        expect(stderr.text.replaceAll('\\\\', '\\')).toContain(`sealpin ${name} ${flag} --json, sealpin stop ${flag}`);
+      }
+    const { stderr, out } = collect({ dataDir: '/d' });
+    out.note('stop it with: sealpin stop');
+    out.warn("see: sealpin status --data-dir '/d'; sealpin keygen");
+    expect(stderr.text).toBe(
+      "sealpin: stop it with: sealpin stop --data-dir '/d'\n" +
+        "sealpin: warning: see: sealpin status --data-dir '/d'; sealpin keygen\n",
     );
   });
 

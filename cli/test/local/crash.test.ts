@@ -105,13 +105,17 @@ describe('the workerd that a killed service left', () => {
     return { service, left };
   }
 
-  inCi('is told by status and ended by stop', async () => {
+  inCi('is told by status and doctor, and ended by stop', async () => {
     const { service, left } = await orphan(replaced);
     try {
       const flag = `--data-dir=${service.dataDir}`;
       const status = await here(['status', flag]);
       expect(status).toMatchObject({ code: 6, stdout: '' });
       expect(status.stderr).toContain(`the runtime of a killed one still is: process ${left.pid}`);
+      const doctor = await here(['doctor', flag]);
+      expect(doctor).toMatchObject({ code: 6 });
+      expect(doctor.stdout).toContain(`the runtime of a killed one still is: process ${left.pid}`);
+      expect(doctor.stdout).toMatch(/-> end it with: sealpin stop --data-dir /);
       expect(await here(['stop', flag])).toMatchObject({ code: 0 });
       expect(isRunning(left)).toBe(false);
       expect((await here(['stop', flag])).stderr).toContain('no local service is running');

@@ -14,6 +14,7 @@ import { isSealpinError } from '../../../shared/errors.ts';
 import { control } from '../../local/control.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/backends/external-kubo.ts';
 import { heldLog, printReady } from '../../local/start-output.ts';
+import { quoted } from '../../terminal/local-commands.ts';
 import { readState, localPaths } from '../../local/state.ts';
 import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
@@ -367,15 +368,17 @@ describe('beside a service that runs, sealpin start', () => {
   test('reports where that one is, and what was not applied', async () => {
     const flag = `--data-dir=${local.dataDir}`;
     const plain = await here(['start', '--detach', flag]);
+    const named = `--data-dir ${quoted(local.dataDir)}`;
     expect(plain.stderr).toBe(
-      `sealpin: error: the local service is already running at ${local.url}\nsealpin: hint: see: sealpin status\n`,
+      `sealpin: error: the local service is already running at ${local.url}\n` +
+        `sealpin: hint: see: sealpin status ${named}\n`,
     );
     const flags = await here(['start', '--port=0', '--kubo-api=http://127.0.0.1:1', '--json', flag]);
     expect(flags).toMatchObject({ code: 1, stdout: '' });
     expect(JSON.parse(flags.stderr)).toMatchObject({
       code: 'already_running',
       detail: `the local service is already running at ${local.url}; --port and --kubo-api were not applied`,
-      hint: 'stop it first with: sealpin stop',
+      hint: `stop it first with: sealpin stop ${named}`,
     });
   });
 

@@ -10,6 +10,7 @@ import { client } from '../../../testkit/api-client.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
+import { quoted } from '../../terminal/local-commands.ts';
 import { readState, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { health, hostile } from '../hostile.ts';
@@ -226,7 +227,8 @@ describe('in the background', () => {
       const none = await here([command, flag]);
       expect(none.code).toBe(6);
       expect(none.stderr).toBe(
-        'sealpin: error: no local service is running\nsealpin: hint: start it with: sealpin start\n',
+        'sealpin: error: no local service is running\n' +
+          `sealpin: hint: start it with: sealpin start --data-dir ${quoted(dataDir)}\n`,
       );
     }
     if (long) {

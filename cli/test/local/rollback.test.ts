@@ -95,7 +95,7 @@ inCi('an older version refuses what a newer one has used, names the copy, and go
   const state = await stateOf(local);
   const refused = await refusal({ dataDir });
   expect(refused).toContain(`${dataDir} belongs to sealpin 99.0.0, and this is ${packageJson.version}`);
-  expect(refused).toContain(`sealpin start --rollback ${copy}`);
+  expect(refused).toContain(`--rollback ${copy}`);
   expect(await stateOf(local)).toEqual(state);
   expect(await here(['start', '--rollback=../secrets', `--data-dir=${dataDir}`])).toMatchObject({ code: 2 });
 

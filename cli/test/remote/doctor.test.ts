@@ -3,6 +3,7 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
+import { loadSecrets, makeLocal } from '../../local/state.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { account, health, hostile, json, someApiKey } from '../hostile.ts';
 import { itemOf } from '../../../testkit/present.ts';
@@ -84,6 +85,18 @@ describe('doctor', () => {
     expect(findings.map(({ subject }) => subject)).toEqual(['data', 'settings', 'key pair', 'service']);
     expect(itemOf(findings, -1)).toMatchObject({ state: 'wrong', code: 'service_unreachable' });
     expect(ran.exit).toBe(6);
+  });
+
+  test('says of a local service that does not run how to start it, and elsewhere how to get one', async () => {
+    const directory = await temporaryDirectory();
+    const shown = async (): Promise<string> => (await run(['doctor', '--data-dir', 'home'], directory)).stdout;
+    expect(await shown()).toMatch(/wrong {2}service .*\n *-> log in to one with: sealpin login/);
+    const home = join(directory, 'home');
+    await makeLocal(home);
+    await loadSecrets(home);
+    expect(await shown()).toMatch(
+      /wrong {2}service .* is not running\n *-> start it with: sealpin start --data-dir '.*home'; or/,
+    );
   });
 
   test('says how full an account is', async () => {
