@@ -15,11 +15,20 @@ export function parseName(text: string, where: string): string {
   } catch (error) {
     if (!isSealpinError(error, 'invalid_filename')) throw error;
     const what = where.startsWith('--') ? `the filename of ${where}` : `the name of ${where}`;
-    throw new SealpinError('invalid_filename', `${what} is not valid`, {
+    throw new SealpinError('invalid_filename', `${what} is not valid: it ${faultOf(text)}`, {
       hint: where.startsWith('--') ? error.hint : 'rename it, or send it through a pipe, with --name',
       cause: error,
     });
   }
+}
+
+/** What is wrong with a name that `parseFilename` refuses. */
+function faultOf(text: string): string {
+  if (text === '') return 'is empty';
+  if (text === '.' || text === '..') return 'means a directory';
+  if (Buffer.byteLength(text) > maxBytes) return `is longer than ${maxBytes} bytes`;
+  if (/[/\\]/.test(text)) return 'has a path separator in it';
+  return text.isWellFormed() ? 'has a character in it that is not seen' : 'is not UTF-8';
 }
 
 /**

@@ -65,11 +65,6 @@ export function visible(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** The same for text of several lines. */
-function visibleLines(text: string): string {
-  return text.split('\n').map(visible).join('\n');
-}
-
 /**
  * JSON in one line that is safe on a terminal: `JSON.stringify` does not escape C1 controls, nor
  * characters that change the direction of text. It parses to the same value.
@@ -119,13 +114,9 @@ function toSealpinError(thrown: unknown): SealpinError {
   });
 }
 
-/** Text of one or more lines, for a terminal in lines that fit it. */
+/** A message, for a terminal in lines that fit it. */
 function fitted(text: string, stream: OutputStream): string {
-  const columns = stream.isTTY === true ? columnsOf(stream) : Infinity;
-  return text
-    .split('\n')
-    .flatMap((line) => wrapMessage(line, columns))
-    .join('\n');
+  return stream.isTTY === true ? wrapMessage(text, columnsOf(stream)).join('\n') : text;
 }
 
 /** Makes the output of one command. */
@@ -138,10 +129,9 @@ export function createOutput(o: OutputOptions): Output {
   const print = (text: string, label?: { readonly word: string; readonly colour: number }): void => {
     bar?.hide();
     const start = label === undefined ? 'sealpin: ' : `sealpin: ${label.word}: `;
-    const shown = fitted(`${start}${here(text)}`, o.stderr);
-    const painted =
-      label === undefined ? shown : shown.replace(`${label.word}:`, paint(label.colour, `${label.word}:`));
-    o.stderr.write(`${painted}\n`);
+    const shown = fitted(`${start}${visible(here(text))}`, o.stderr);
+    const word = `${label?.word}:`;
+    o.stderr.write(`${label === undefined ? shown : shown.replace(word, paint(label.colour, word))}\n`);
   };
   return {
     json: o.json,
@@ -154,12 +144,12 @@ export function createOutput(o: OutputOptions): Output {
     },
     note(text, lines = []) {
       if (o.quiet || o.json) return;
-      print(visible(text));
+      print(text);
       for (const line of lines) o.stderr.write(`  ${visible(line)}\n`);
     },
     warn(text) {
       if (o.json) warnings.push(here(text));
-      else print(visible(text), { word: 'warning', colour: 33 });
+      else print(text, { word: 'warning', colour: 33 });
     },
     secret(text) {
       bar?.hide();
@@ -182,9 +172,9 @@ export function createOutput(o: OutputOptions): Output {
           `${visibleJson({ ...problemObject(error, hint && here(hint)), ...(warnings.length > 0 ? { warnings } : {}) })}\n`,
         );
       } else {
-        print(visibleLines(error.message), { word: 'error', colour: 31 });
+        print(error.message, { word: 'error', colour: 31 });
         const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;
-        if (hint !== undefined) print(`${visibleLines(hint)}${wait}`, { word: 'hint', colour: 36 });
+        if (hint !== undefined) print(`${hint}${wait}`, { word: 'hint', colour: 36 });
       }
       return exitOf(error);
     },

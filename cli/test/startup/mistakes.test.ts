@@ -12,6 +12,7 @@ import { loadCommands } from '../../commands/index.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { remember } from '../../files/history.ts';
 import { createOutput } from '../../terminal/output.ts';
+import { SealpinError } from '../../../shared/errors.ts';
 import { drain, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 import { Collector, run, temporaryDirectory } from '../environment.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
@@ -167,7 +168,7 @@ test('a key of the local service that is refused says how to come back', async (
 });
 
 describe('what a service says cannot reach the terminal as a command', () => {
-  const evil = '\u001B]0;owned\u0007\u001B[2J\u009B31m\u202E';
+  const evil = 'a\nsealpin: error: b\r\u001B]0;owned\u0007\u001B[2J\u009B31m\u202E';
   const answers: Record<string, (request: IncomingMessage, response: ServerResponse) => void> = {
     'GET /v1/keys': (_request, response) => json(response, 200, { keys: [keyOf(evil, null)] }),
     'POST /v1/keys': (_request, response) => json(response, 201, { key: keyOf(own, null), apiKey: `sp_${evil}` }),
@@ -203,15 +204,22 @@ describe('what a service says cannot reach the terminal as a command', () => {
   test('whatever a command hands to the output is escaped, in JSON as JSON', async () => {
     const voice = (isJson: boolean) => {
       const [stdout, stderr] = [new Collector(), new Collector()];
-      const said = createOutput({ stdout, stderr, env: {}, json: isJson, quiet: false, now: Date.now });
+      const said = createOutput({ stdout, stderr, env: {}, json: isJson, quiet: false, now: Date.now, dataDir: evil });
       return { stdout, stderr, said };
     };
     const plain = voice(false);
     plain.said.note(evil);
-    plain.said.warn(evil);
+    plain.said.warn(`${evil}: sealpin stop`);
     plain.said.failure(new Error(evil));
+    plain.said.failure(new SealpinError('file_exists', `${evil} exists`, { hint: `rename ${evil}` }));
     await plain.said.result({}, [evil]);
     expect(plain.stdout.text + plain.stderr.text).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
+    expect(plain.stderr.text.split('\n')).toHaveLength(7);
+    const terminal = voice(false);
+    terminal.stderr.isTTY = true;
+    terminal.said.progress(evil);
+    expect(terminal.stderr.text).toContain('a\\u{a}sealpin: error: b\\u{d}');
+    expect(terminal.stderr.text).not.toContain(evil);
     const asJson = voice(true);
     await asJson.said.result({ evil: `${evil}\u{E0001}` }, []);
     expect(asJson.stdout.text).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
