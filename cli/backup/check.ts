@@ -15,7 +15,6 @@ const endings = [
   'insufficient_scope',
   'forbidden',
   'account_disabled',
-  'quota_exceeded',
   'rate_limited',
   'overloaded',
   'service_unreachable',

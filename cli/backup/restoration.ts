@@ -38,9 +38,8 @@ import { keepInHistory } from '../files/history.ts';
  * again, to the key of the new account.
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @returns counts: of files stored, of those that the account had already, and of those whose time
- * had come
- * @throws file_not_found, config_invalid, file_unwritable; insufficient_scope; of files that are
- * damaged or refused, the first failure, after all others; what ends a run
+ * had come; `failures`: what ended the run, then those of files that are damaged or refused
+ * @throws file_not_found, config_invalid, file_unwritable; insufficient_scope
  */
 export async function restoreBackup(
   layout: Layout,
@@ -122,7 +121,11 @@ function markPath({ folder }: Pick<Restoring, 'folder'>, fileId: string): string
   return join(folder, `${fileId}.json`);
 }
 
-async function restoreAll(ids: readonly string[], run: Restoring): Promise<{ restored: number; expired: number }> {
+/** @returns `failures`: what ended the run, then those of files */
+async function restoreAll(
+  ids: readonly string[],
+  run: Restoring,
+): Promise<{ restored: number; expired: number; failures: readonly unknown[] }> {
   const { context, canEnd } = run;
   const failures: unknown[] = [];
   let restored = 0;
@@ -139,15 +142,17 @@ async function restoreAll(ids: readonly string[], run: Restoring): Promise<{ res
       if (entry.expiresAt !== undefined && !canEnd) endless += 1;
       restored += 1;
     } catch (error) {
-      if (!isOfOneFile(error, context)) throw error;
+      if (!isOfOneFile(error, context)) {
+        failures.unshift(error);
+        break;
+      }
       failures.push(error);
       context.output.warn(`${fileId} was not restored: ${error.message}`);
     }
   }
   if (endless > 0)
     context.output.warn(`${endless} files do not expire any more: that takes an API key with the scope delete`);
-  if (failures.length > 0) throw failures[0];
-  return { restored, expired };
+  return { restored, expired, failures };
 }
 
 async function restoreFile(entry: BackupEntry, run: Restoring): Promise<void> {

@@ -30,7 +30,7 @@ export const command = defineCommand({
     const { output } = context;
     const layout = layoutOf(args.folder, context);
     let progress: { add(bytes: number): void; done(): void } | undefined;
-    const done = await restoreBackup(
+    const { failures, ...done } = await restoreBackup(
       layout,
       {
         identities: async () => readIdentities(args.key ?? layout.key, await givenPassword(args, context), context),
@@ -42,6 +42,7 @@ export const command = defineCommand({
     const { restored, present, expired } = done;
     const more = expired === 0 ? '' : `, ${expired} had expired`;
     output.note(`${countText(restored, 'file')} restored, ${present} there already${more}`);
+    if (failures.length > 0) throw failures[0];
     await output.result(done, []);
   },
 });

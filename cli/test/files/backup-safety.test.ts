@@ -306,6 +306,20 @@ test('a file that a service refuses keeps no other from being restored', async (
   expect((await account.files.list()).files).toHaveLength(1);
 });
 
+test('a full quota keeps no file that fits from being restored, and each other one is named', async () => {
+  const [source, directory] = [await accountIn(local), await temporaryDirectory()];
+  for (const name of ['a', 'b', 'c'])
+    for (const bytes of [10, 100_000]) await source.files.put(new Uint8Array(bytes), { name: `${name}${bytes}` });
+  await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
+  const target = await accountAt(local.url, () => local.newAccount('--quota', '50KB'));
+  const ran = await sealpin(target, ['restore', 'copy'], directory);
+  expect(ran).toMatchObject({ exit: 7, stdout: '' });
+  expect(ran.stderr.match(/^sealpin: warning: [-0-9a-f]{36} was not restored: .*quota/gm)).toHaveLength(3);
+  expect(ran.stderr).toContain('sealpin: 3 files restored, 0 there already\n');
+  const names = (await target.files.list()).files.map(({ filename }) => filename);
+  expect(new Set(names)).toEqual(new Set(['a10', 'b10', 'c10']));
+});
+
 inCi('files whose time had come are not stored again', async () => {
   const [source, directory] = [await accountIn(local), await temporaryDirectory()];
   const now = Date.now();
