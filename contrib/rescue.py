@@ -15,9 +15,8 @@ Written from shared/README.md, which defines the formats, with Python 3.9 or new
     rescue.py backup folder files                              # the folder of `sealpin backup`
     rescue.py words private.key                                # a private key from its 24 words
 
-For the last five, the files rescue_….py and bip39-english.txt must be beside this one. The output appears
-when all of it is authentic. With `-` it goes to standard output as it is read, and only exit code 0 says that it is
-complete.
+For the last five, the files rescue_….py and bip39-english.txt must be beside this one. The output appears when all of
+it is authentic. With `-` it goes to standard output as it is read, and only exit code 0 says that it is complete.
 """
 
 import argparse
@@ -31,6 +30,7 @@ import re
 import sys
 import tempfile
 import unicodedata
+import warnings
 
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -47,8 +47,6 @@ MAX_STANZAS = 1024
 MAX_BLOCK = 1 << 22
 MAX_KEYS = 1 << 16
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-
-
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, LookupError, OverflowError, MemoryError, UnsupportedAlgorithm)
 
 
@@ -163,8 +161,7 @@ def age_tag(info, enc, digest):
     return extract(info, enc + digest[:4])[:4]
 
 
-# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for
-# another stanza.
+# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for another stanza.
 
 
 class P256Key:
@@ -427,8 +424,7 @@ def open_container(source, target, identities, file_key, header=None):
     return sealpin_payload(source, file_key, target.write)
 
 
-# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, which are put together
-# again.
+# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, which are put together again.
 
 
 def varint(source):
@@ -522,8 +518,7 @@ def main():
     if sys.argv[1:2] in (["backup"], ["words"]):
         import rescue_backup
 
-        command = rescue_backup.open_backup if sys.argv[1] == "backup" else rescue_backup.key_of_words
-        return command(sys.argv[2:])
+        return (rescue_backup.open_backup if sys.argv[1] == "backup" else rescue_backup.key_of_words)(sys.argv[2:])
     o = parser.parse_args()
     ask = asking(o.password_file)
     identities = [Password(ask)]
@@ -547,12 +542,21 @@ def main():
         write_to(o.output, lambda target: rescue_backup.open_linked(link, source, target, identities, ask))
 
 
+def typed(question, instead):
+    """What a person types at the terminal; `instead`: where it is taken from without one."""
+    warnings.simplefilter("error", getpass.GetPassWarning)
+    try:
+        return getpass.getpass(question)
+    except (EOFError, getpass.GetPassWarning):
+        raise Refused(f"nothing was typed, or there is no terminal to ask at: use {instead}") from None
+
+
 def asking(password_file):
     """A function that gives the password."""
 
     def ask():
         if password_file is None:
-            return os.environ.get("SEALPIN_PASSWORD") or getpass.getpass("Password: ")
+            return os.environ.get("SEALPIN_PASSWORD") or typed("Password: ", "--password-file or SEALPIN_PASSWORD")
         with open(password_file, encoding="utf-8", newline="") as file:
             return re.sub(r"\r?\n\Z", "", file.read(MAX_KEYS), count=1)
 
@@ -586,7 +590,6 @@ def failure():
         return f"rescue.py: {error}"
     except (InvalidTag, *UNREADABLE) as error:
         return f"rescue.py: it cannot be read: {type(error).__name__}: {error}"
-    return None
 
 
 if __name__ == "__main__":

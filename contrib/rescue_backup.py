@@ -6,7 +6,6 @@ Written from docs/links.md, docs/backups.md and the section "Backup words" of cl
 
 import argparse
 import base64
-import getpass
 import hashlib
 import io
 import json
@@ -250,7 +249,7 @@ def open_backup(arguments):
             damaged += 1
             print(f"{file_id}: {error}", file=sys.stderr)
     if damaged:
-        raise Refused(f"{damaged} files of the backup cannot be read")
+        raise Refused(f"{damaged} file{'' if damaged == 1 else 's'} of the backup cannot be read")
 
 
 # Backup words (BIP 39): the 32 bytes of a key, and a checksum of 8 bits.
@@ -289,7 +288,7 @@ def key_of_words(arguments):
     parser.add_argument("--post-quantum", action="store_true", help="it is a post-quantum key")
     parser.add_argument("output", help="the new key file, or - for standard output")
     o = parser.parse_args(arguments)
-    words = getpass.getpass("Words: ") if o.words_file is None else read_small(o.words_file).decode()
+    words = rescue.typed("Words: ", "--words-file") if o.words_file is None else read_small(o.words_file).decode()
     secret = secret_of_words(words)
     if o.post_quantum:
         text = bech32_text("SEALPIN-SECRET-KEY-PQ-", secret) + "\n"

@@ -2,6 +2,7 @@
  * contrib/rescue.py opens links, the folders of backups and backup words, and ends on every other
  * input.
  */
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -9,7 +10,7 @@ import { encryptPayload, generateKeyPair, parseRecipients, postQuantumKeyPairOf 
 import { keyPairOf } from '../../../crypto/keys/key-file.ts';
 import { encodeParcel, printLink, sealParcel, type Parcel } from '../../../link/index.ts';
 import { backupVector, damagedFiles, writeFiles as write } from '../../../../testkit/backup-vector.ts';
-import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
+import { inDirectory, installed, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { ci, long } from '../../../../testkit/long-run.ts';
 import { present } from '../../../../testkit/present.ts';
 import { collect, pieces } from '../streams.ts';
@@ -99,6 +100,28 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     });
   });
 
+  test('rescue.py says, where there is no terminal, how to give what it asks for', () =>
+    inDirectory(async (path) => {
+      await write(path('copy'), vector.folder);
+      // In a session of its own it has no terminal, also where the tests have one.
+      const alone =
+        'import os, runpy, sys; os.setsid(); del sys.argv[0]; runpy.run_path(sys.argv[0], run_name="__main__")';
+      for (const { argv, says } of [
+        { argv: ['backup', path('copy')], says: '--password-file or SEALPIN_PASSWORD' },
+        { argv: [path('copy/account.key'), '-'], says: '--password-file or SEALPIN_PASSWORD' },
+        { argv: ['words', '-'], says: '--words-file' },
+      ]) {
+        const started = ['-c', alone, join(root, 'contrib/rescue.py'), ...argv];
+        const env = { PATH: process.env['PATH'], PYTHONPATH: join(root, 'contrib'), PYTHONDONTWRITEBYTECODE: '1' };
+        const { status, stderr } = spawnSync(installed('cryptography-python'), started, { encoding: 'utf8', env });
+        expect({ argv, status, stderr }).toEqual({
+          argv,
+          status: 1,
+          stderr: `rescue.py: nothing was typed, or there is no terminal to ask at: use ${says}\n`,
+        });
+      }
+    }));
+
   test('rescue.py ends with a sentence on every damaged backup, link and record', () =>
     inDirectory(async (path) => {
       const share = await sealParcel({
@@ -136,6 +159,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       for (const [at, { name, lost }] of vector.refused.entries()) {
         const { how, found } = present(ended[at]);
         expect(how, name).toMatch(/^rescue\.py: /);
+        expect(how, name).not.toMatch(/\b1 files\b/);
         const kept = [...opened].filter(([each]) => !lost.includes(each)).map(([, bytes]) => bytes.toString('base64'));
         expect(found.toSorted(), name).toEqual(kept.toSorted());
       }
