@@ -230,7 +230,8 @@ export async function admit(
     new SealpinError('quota_exceeded', detail, { hint: 'ask its owner to make room, or for the link of another one' });
   if (sizes.length > (left.files ?? Infinity))
     throw refused(
-      `the inbox has room for ${left.files} more files, and the delivery has ${sizes.length}, its list included`,
+      `the inbox has room for ${left.files} more file${left.files === 1 ? '' : 's'}, and the delivery has ` +
+        `${sizes.length}, its list included`,
     );
   if (total > (left.bytes ?? Infinity))
     throw refused(`the inbox has room for ${left.bytes} more bytes, and the delivery has ${total}`);

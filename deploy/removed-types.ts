@@ -1,5 +1,6 @@
 /** Search for what is stored at pinning services of types that this version no longer has. */
 import { queryOf } from '../cli/remote/client.ts';
+import { countText } from '../cli/terminal/size.ts';
 import { PinPage } from '../shared/api.ts';
 import { removedTypes } from '../worker/backends/backend-types.ts';
 import type { Subject } from './checks.ts';
@@ -44,7 +45,7 @@ export async function checkRemovedTypes({
     if (all.length === 0 && cursor === undefined) return fine(`${id} holds no file of this service`);
     const named = all.slice(0, searchLimits.cids).join(', ') + (all.length > searchLimits.cids ? ', …' : '');
     return wrong(
-      `${id} holds ${atLeast}${all.length} pins: ${named}`,
+      `${id} holds ${atLeast}${countText(all.length, 'pin')}: ${named}`,
       'docs/operating.md, "A hosted service", says how they get to another service',
     );
   });

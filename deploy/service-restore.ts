@@ -8,6 +8,7 @@ import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { untilAnswered } from '../client/attempts.ts';
+import { countText } from '../cli/terminal/size.ts';
 import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { fileName, Manifest, manifestName } from './service-backup.ts';
@@ -70,7 +71,7 @@ export async function restore(api: OperatorApi, dir: string, { print, signal }: 
   }
   if (missing === 0) return 0;
   print(
-    `the pinning services lack the bytes of ${missing} files: restore their repository, then POST /v1/operator/repair`,
+    `the pinning services lack the bytes of ${countText(missing, 'file')}: restore their repository, then POST /v1/operator/repair`,
   );
   return 1;
 }

@@ -5,6 +5,7 @@ import type { Context } from '../context.ts';
 import { errnoOf } from '../errno.ts';
 import { openCar } from '../io/car-file.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
+import { countText } from '../terminal/size.ts';
 import { checkKey } from './backup-key.ts';
 import { type About, carPath, type BackupEntry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 
@@ -79,7 +80,8 @@ export async function checkBackup(
       const entry = await requireEntry(layout, fileId, context);
       const size = sizes.get(entry.cid) ?? (await checkBlob(layout, entry.cid, o.onBytes, context));
       sizes.set(entry.cid, size);
-      if (size !== entry.bytes) throw new SealpinError('config_invalid', `its record says ${entry.bytes} bytes`);
+      if (size !== entry.bytes)
+        throw new SealpinError('config_invalid', `its record says ${countText(entry.bytes, 'byte')}`);
       if ((entry.mode === 'encrypted' ? entry.header : entry.sealed) === undefined)
         throw new SealpinError('config_invalid', 'its record does not say what it is called');
     } catch (error) {

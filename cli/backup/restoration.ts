@@ -16,6 +16,7 @@ import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
+import { countText } from '../terminal/size.ts';
 import { filesIn, isOfOneFile, requireAbout, requireEntry } from './check.ts';
 import {
   carPath,
@@ -151,7 +152,7 @@ async function restoreAll(
     }
   }
   if (endless > 0)
-    context.output.warn(`${endless} files do not expire any more: that takes an API key with the scope delete`);
+    context.output.warn(`${countText(endless, 'file')} will not expire: that takes an API key with the scope delete`);
   return { restored, expired, failures };
 }
 

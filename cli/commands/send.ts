@@ -43,7 +43,9 @@ export const command = defineCommand({
       refuseTerms(args, context);
       const { note, from, sign, inbox: link } = args;
       const { files, bytes } = await handOverFiles(outgoing, { link, note, from, sign }, context);
-      context.output.note(`handed over ${what(bytes)}: only the owner of the inbox can open them`);
+      context.output.note(
+        `handed over ${what(bytes)}: only the owner of the inbox can open ${paths.length === 1 ? 'it' : 'them'}`,
+      );
       await context.output.result({ files }, []);
       return;
     }

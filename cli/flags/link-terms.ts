@@ -3,7 +3,7 @@ import { keyDefaults } from '../../client/limited-key.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
 import type { Context } from '../context.ts';
 import type { Service } from '../remote/service-choice.ts';
-import { sizeText } from '../terminal/size.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 import { valueFlag } from '../command.ts';
 import { expiryForms } from './expiry.ts';
 
@@ -15,7 +15,7 @@ export const linkEndFlag = {
 /** The terms of a key in words, such as "until 2026-11-23, for 20 files, 477 MiB". */
 export function termsText({ expiresAt, limits: { files, bytes, fileBytes } = {} }: ApiKeyRecord): string {
   const most = [
-    ...(files === undefined ? [] : [`${files} files`]),
+    ...(files === undefined ? [] : [countText(files, 'file')]),
     ...(bytes === undefined ? [] : [sizeText(bytes)]),
     ...(fileBytes === undefined ? [] : [`${sizeText(fileBytes)} a file`]),
   ];

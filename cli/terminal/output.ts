@@ -11,6 +11,7 @@ import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
 import { withDataDirectory } from './local-commands.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
+import { countText } from './size.ts';
 import { columnsOf, type OutputStream } from './streams.ts';
 import { wrapMessage } from './wrap.ts';
 
@@ -119,6 +120,11 @@ function fitted(text: string, stream: OutputStream): string {
   return stream.isTTY === true ? wrapMessage(text, columnsOf(stream)).join('\n') : text;
 }
 
+/** When to try again, after a hint. */
+function waitText({ retryAfterSeconds: seconds }: SealpinError): string {
+  return seconds === undefined ? '' : ` (try again in ${countText(seconds, 'second')})`;
+}
+
 /** Makes the output of one command. */
 export function createOutput(o: OutputOptions): Output {
   const coloured = o.stderr.isTTY === true && !o.env['NO_COLOR'] && o.env['TERM'] !== 'dumb';
@@ -173,8 +179,7 @@ export function createOutput(o: OutputOptions): Output {
         );
       } else {
         print(error.message, { word: 'error', colour: 31 });
-        const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;
-        if (hint !== undefined) print(`${hint}${wait}`, { word: 'hint', colour: 36 });
+        if (hint !== undefined) print(`${hint}${waitText(error)}`, { word: 'hint', colour: 36 });
       }
       return exitOf(error);
     },

@@ -153,6 +153,7 @@ describe('an inbox for which nothing else is said', () => {
 describe('what does not fit into an inbox', () => {
   test.each([
     ['files', { files: 3 }, 3, 'has room for 3 more files, and the delivery has 4'],
+    ['a file', { files: 1 }, 1, 'has room for 1 more file, and the delivery has 2'],
     ['bytes', { bytes: 30_000 }, 2, 'more bytes'],
     ['one file', { fileBytes: 10_000 }, 1, 'at most 10000 bytes'],
     ['a list', { bytes: detachedPayloadBytes(20_000) }, 1, 'more bytes'],

@@ -10,6 +10,7 @@ import { dirname, join, relative } from 'node:path';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { SealpinError } from '../../../shared/errors.ts';
 import { dayMs, hourMs } from '../../../shared/time.ts';
+import { countText } from '../../terminal/size.ts';
 import { ifMissing } from '../../errno.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
@@ -68,7 +69,7 @@ export async function prepareState(
     const name = await keepCopy(local, found);
     o.note(
       `the data directory was of ${found === undefined ? 'an earlier version' : `sealpin ${found}`}: its state is ` +
-        `kept for ${daysOf(o.backupDays)} days, and its files are not copied; go back with that version, without ` +
+        `kept for ${countText(daysOf(o.backupDays), 'day')}, and its files are not copied; go back with that version, without ` +
         `what was stored since: sealpin start --rollback ${name}`,
     );
   }

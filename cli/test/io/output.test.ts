@@ -57,6 +57,15 @@ describe('output', () => {
     );
   });
 
+  test.each([
+    [1, '1 second'],
+    [7, '7 seconds'],
+  ])('says in how many seconds to try again: %i', (retryAfterSeconds, says) => {
+    const { stderr, out } = collect();
+    out.failure(new SealpinError('rate_limited', 'slow down', { hint: 'wait', retryAfterSeconds }));
+    expect(stderr.text).toContain(`hint: wait (try again in ${says})\n`);
+  });
+
   test('names --data-dir in every command that acts on the local service, once', () => {
     const local = headings
       .map(({ name }) => name)
