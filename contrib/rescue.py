@@ -161,7 +161,7 @@ def age_tag(info, enc, digest):
     return extract(info, enc + digest[:4])[:4]
 
 
-# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for another stanza.
+# Keys. Each has `unwrap(name, arguments, body, is_age)`: the file key, or None for other stanzas.
 
 
 class P256Key:
@@ -424,7 +424,7 @@ def open_container(source, target, identities, file_key, header=None):
     return sealpin_payload(source, file_key, target.write)
 
 
-# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, which are put together again.
+# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, to be put together.
 
 
 def varint(source):

@@ -71,7 +71,8 @@ export async function restore(api: OperatorApi, dir: string, { print, signal }: 
   }
   if (missing === 0) return 0;
   print(
-    `the pinning services lack the bytes of ${countText(missing, 'file')}: restore their repository, then POST /v1/operator/repair`,
+    `the pinning services lack the bytes of ${countText(missing, 'file')}: restore their repository, then ` +
+      'POST /v1/operator/repair',
   );
   return 1;
 }

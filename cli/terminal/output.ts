@@ -174,9 +174,8 @@ export function createOutput(o: OutputOptions): Output {
       const error = toSealpinError(thrown);
       const hint = hintFor(error);
       if (o.json) {
-        o.stderr.write(
-          `${visibleJson({ ...problemObject(error, hint && here(hint)), ...(warnings.length > 0 ? { warnings } : {}) })}\n`,
-        );
+        const problem = problemObject(error, hint && here(hint));
+        o.stderr.write(`${visibleJson(warnings.length > 0 ? { ...problem, warnings } : problem)}\n`);
       } else {
         print(error.message, { word: 'error', colour: 31 });
         if (hint !== undefined) print(`${hint}${waitText(error)}`, { word: 'hint', colour: 36 });

@@ -42,8 +42,8 @@ export function parseSize(text: string, what: string): number {
 
 /**
  * How much of a size that a person chose is used: `1.04 MB of 1 MB`. Both are in the unit in which
- * the size is whole, as they probably wrote it. What is used is rounded up, so that it shows when it
- * is more.
+ * the size is whole, as they probably wrote it. What is used is rounded up, so that it shows when
+ * it is more.
  */
 export function usedText(bytes: number, ofBytes: number): string {
   const counts = (units: readonly string[], base: number) =>

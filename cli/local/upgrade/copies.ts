@@ -69,8 +69,8 @@ export async function prepareState(
     const name = await keepCopy(local, found);
     o.note(
       `the data directory was of ${found === undefined ? 'an earlier version' : `sealpin ${found}`}: its state is ` +
-        `kept for ${countText(daysOf(o.backupDays), 'day')}, and its files are not copied; go back with that version, without ` +
-        `what was stored since: sealpin start --rollback ${name}`,
+        `kept for ${countText(daysOf(o.backupDays), 'day')}, and its files are not copied; go back with that ` +
+        `version, without what was stored since: sealpin start --rollback ${name}`,
     );
   }
   await writeState(dataDir, 'version', { v: 1, version: own });

@@ -76,7 +76,7 @@ describe.each(Object.entries(troubles))('after %s', (trouble, { terms = [], wron
     const file = join(directory, 'home/openings/openings.json');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(await readFile(file, 'utf8')).not.toContain(link.slice(-49, -6));
-    // Whoever does not have what is kept opens nothing.
+    // Who does not have what is kept opens nothing.
     const other = await run(['receive', link, 'other', ...right, '--data-dir', 'elsewhere'], directory);
     expect(other).toMatchObject({ exit: 3, stderr: expect.stringContaining('as often as its sender allowed') });
 
