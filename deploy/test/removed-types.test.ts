@@ -32,7 +32,7 @@ inCi('an entry of the type car is misconfigured, doctor names its pins, and the 
     const findings = await checkRemovedTypes({ configuration: { ...configuration, vars }, url, secretOf: () => token });
     return findings.flatMap(linesOf).join('\n');
   };
-  expect(await check(adminToken, second.url)).toContain(`✗ node holds 1 pins: ${cid}`);
+  expect(await check(adminToken, second.url)).toContain(`✗ node holds 1 pin: ${cid}`);
   expect(await check(adminToken)).toContain('– files at node: not listed without --url and ADMIN_TOKEN');
   expect(await check('wrong', second.url)).toContain('✗ the pins of');
   expect(await check(adminToken, second.url, entries.replace('"node"', '"new"'))).toBe(
