@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import type { Opening } from '../../client/receiving.ts';
 import type { Link } from '../../shared/link/index.ts';
-import { dayMs } from '../../shared/time.ts';
+import { dayMs, repeatMs } from '../../shared/time.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 
@@ -35,7 +35,9 @@ export async function beginOpening(link: ShareLink, context: Context): Promise<O
   return {
     isContinued: before !== undefined,
     async record(ask) {
-      if (before?.record !== undefined) return Buffer.from(before.record, 'base64');
+      // What the service repeats may be right where what it gave before was not.
+      if (before?.record !== undefined && context.now() - before.at >= repeatMs)
+        return Buffer.from(before.record, 'base64');
       const begun = before ?? { service, id, token: crypto.randomUUID(), at: context.now() };
       await keep(link, begun, context);
       const record = await ask(begun.token);

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
+import { repeatMs } from '../../../shared/time.ts';
 import { faultyProxy, type Passed, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
@@ -96,6 +97,19 @@ describe('what is kept of an opening', () => {
     line.fault = () => undefined;
     return link;
   };
+
+  test('is asked for again while the service repeats it, and used after that', async () => {
+    const link = await brokenOff();
+    line.fault = (request) => {
+      if (request.path.startsWith('/ipfs/')) return { kind: 'cut', afterBytes: 0 };
+      return isOpening(request) ? { kind: 'answer', status: 410 } : undefined;
+    };
+    expect((await receive(link)).exit).toBe(6);
+    line.fault = (request) => (isOpening(request) ? { kind: 'answer', status: 410 } : undefined);
+    const now = (): number => Date.now() + repeatMs;
+    const later = await receive(link, [], { now });
+    expect(later.exit, later.stderr).toBe(0);
+  });
 
   test('opens nothing after the share was taken back', async () => {
     const link = await brokenOff();
