@@ -4,7 +4,6 @@ import { jsonIn } from '../io/json-text.ts';
 import { visibleJson } from '../terminal/output.ts';
 import type { Homes } from './control.ts';
 import type { Proxies } from './front/proxies.ts';
-import { visibleJson } from '../terminal/output.ts';
 import { quoted } from '../terminal/local-commands.ts';
 import { describeLeft, describePeers } from './backends/external-kubo.ts';
 
