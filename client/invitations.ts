@@ -9,8 +9,6 @@ import {
 } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { parseLink, printLink, type Link } from '../shared/link/index.ts';
-import { dayMs } from '../shared/time.ts';
-import { accountOf } from './account-key.ts';
 import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
 import { endTime, serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
@@ -84,7 +82,8 @@ export function invitations(http: ServiceHttp): Invitations {
 export interface Guest {
   /**
    * Sends files as `send` of a connection does. They stay no longer than the link, whose
-   * `expiresAt` is in 7 days where it is undefined, or when the invitation ends.
+   * `expiresAt` is in 7 days where it is undefined, or earlier: after the most days that the
+   * service permits, and when the invitation ends.
    * @example
    * const { link } = await connectAsGuest(invitation).send(input.files, { opens: 1 });
    */
@@ -97,9 +96,6 @@ export interface Guest {
   unshare(shareId: string, options?: { signal?: AbortSignal | undefined }): Promise<ShareReceipt>;
 }
 
-/** Days for which a guest's link lasts where nothing is said. */
-const defaultDays = 7;
-
 /**
  * Connects by the link of an invitation. Nothing is sent yet.
  * @throws SealpinError `link_invalid`, also for the link of something else; `unsupported_version`
@@ -111,24 +107,13 @@ export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefi
   const http = serviceHttp({ service, apiKey, fetch });
   return {
     async send(files, options = {}) {
-      const expiresAt = await guestExpiry(http, options);
-      return sendFiles(http, files, { ...options, expiresAt }, { expiresAt });
+      const until = endTime(options.expiresAt);
+      return sendFiles(http, files, options, { expiresAt: until === undefined ? undefined : new Date(until) });
     },
     shares: (options = {}) => sharesPage(http, options),
     changeShare: (shareId, changes) => changeShare(http, shareId, changes),
     unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
   };
-}
-
-/** The end of what a guest sends: no later than the invitation. */
-async function guestExpiry(
-  http: ServiceHttp,
-  { expiresAt, signal }: { expiresAt?: Date | string | undefined; signal?: AbortSignal | undefined },
-): Promise<Date> {
-  if (expiresAt !== undefined) return new Date(endTime(expiresAt));
-  const { key } = await accountOf(http, signal);
-  const latest = key.expiresAt === undefined ? Infinity : Date.parse(key.expiresAt);
-  return new Date(Math.min(Date.now() + defaultDays * dayMs, latest));
 }
 
 /**

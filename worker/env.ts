@@ -4,6 +4,7 @@
  */
 import { parseBackupDays } from '../shared/backup-days.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { dayMs, hourMs } from '../shared/time.ts';
 
 /**
  * Requests whose bytes the process in front takes, or gives from a place that the response names.
@@ -169,6 +170,22 @@ export function shareMaxima(env: Env): { days: number; opens: number } {
     days: numberIn('SHARE_MAX_DAYS', env.SHARE_MAX_DAYS, countForm) ?? defaultShareDays,
     opens: numberIn('SHARE_MAX_OPENS', env.SHARE_MAX_OPENS, countForm) ?? defaultShareOpens,
   };
+}
+
+/** Days of a share, and of what an invitation stores, if the request does not say. */
+const defaultDays = 7;
+
+/**
+ * Returns when a share ends, and what an invitation stores, in ms. The clock of who asks for the
+ * latest end may be fast by an hour.
+ * @param asked the end that the request has
+ * @param fromMs when it was made
+ * @returns no later than `SHARE_MAX_DAYS` permits; undefined where a later end is asked for
+ */
+export function shareEnd(env: Env, asked: number | null | undefined, fromMs: number): number | undefined {
+  const latest = fromMs + shareMaxima(env).days * dayMs;
+  const end = Math.min(asked ?? fromMs + defaultDays * dayMs, latest);
+  return (asked ?? end) > latest + hourMs ? undefined : end;
 }
 
 /** Tells whether anybody may fetch by CID what is stored here (`PUBLIC_GATEWAY`). */

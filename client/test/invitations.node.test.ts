@@ -1,7 +1,7 @@
 /** Invitations, against the service: their terms, and what a guest sends, sees and takes back. */
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { parseLink } from '../../shared/link/index.ts';
-import { sharedService, type Service } from '../../testkit/service.ts';
+import { sharedService, startService, type Service } from '../../testkit/service.ts';
 import { connect, connectAsGuest, receive, type Connection } from '../index.ts';
 import { first, present } from '../../testkit/present.ts';
 import { pattern } from './bytes.ts';
@@ -65,6 +65,19 @@ test('what a guest sends ends with the invitation, at the latest', async () => {
   expect(share.expiresAt).toBe(expiresAt.toISOString());
   const later = { expiresAt: new Date(Date.now() + 3 * dayMs) };
   await expect(guest.send({ source: 'x', name: 'x' }, later)).rejects.toMatchObject({ code: 'forbidden' });
+});
+
+test('what a guest sends without an end ends no later than the service permits', async () => {
+  const strict = await startService({ vars: { SHARE_MAX_DAYS: '2' } });
+  try {
+    const owner = connect({ service: strict.url, apiKey: (await strict.account()).apiKey });
+    const guest = connectAsGuest((await owner.invitation.create({ label: 'Ann' })).link);
+    const { share } = await guest.send({ source: 'x', name: 'x' });
+    expect(daysUntil(share.expiresAt)).toBeCloseTo(2, 1);
+    for (const { expiresAt } of (await owner.list()).files) expect(daysUntil(expiresAt)).toBeCloseTo(2, 1);
+  } finally {
+    await strict.close();
+  }
 });
 
 test('a service that does not know invitations is said to be older, and other links are no invitations', async () => {

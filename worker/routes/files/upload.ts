@@ -28,7 +28,7 @@ import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log, orLog } from '../../log.ts';
 import type { FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
-import { exceedsInvitation } from '../../objects/account/keys/invitation.ts';
+import { invitedEnd } from '../../objects/account/keys/invitation.ts';
 import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
 import { storedBytes } from '../../objects/account/keys/reserved.ts';
 import { firstBackendOf } from '../../backends/configured.ts';
@@ -85,8 +85,9 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   try {
     const announced = parseAnnounced(c, mode);
     if (announced.isOnly) checkSeesNames(principal, key);
-    const refused = exceedsInvitation(c.env, key, { mode, ...announced.details }, Date.now());
-    if (refused !== undefined) throw toError(refused);
+    const invited = invitedEnd(c.env, key, { mode, ...announced.details }, Date.now());
+    if (!invited.ok) throw toError(invited);
+    announced.details.expiresAt = invited.expiresAt;
     if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : 'bytes';

@@ -16,7 +16,7 @@ import { webProvider } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
 import type { Principal } from '../../auth/authenticate.ts';
-import { isGatewayOpen, shareMaxima } from '../../env.ts';
+import { isGatewayOpen, shareEnd, shareMaxima } from '../../env.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { checkConditions, isConditional, isNotModified } from '../../http/conditions.ts';
 import { readJson } from '../../http/json-body.ts';
@@ -33,10 +33,8 @@ import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { untilUnchanged } from '../files/change-file.ts';
 import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
-import { dayMs } from '../../../shared/time.ts';
 
-/** Days and openings of a share if the request does not say. */
-const defaultDays = 7;
+/** Openings of a share if the request does not say. */
 const defaultOpens = 5;
 
 /** Bytes of a request: the largest record in base64, and the IDs of its files. */
@@ -191,12 +189,10 @@ function checkOpens(opens: number | undefined, most: number): void {
  * Returns the time at which a share expires, in ms. The default is no later than the key's own end.
  */
 function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
-  const { days } = shareMaxima(c.env);
-  if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);
-  const time = parseFutureTime(expiresAt, nowMs);
-  if (time > nowMs + days * dayMs)
-    throw new SealpinError('invalid_request', `a share lasts at most ${days} days at this service`);
-  return time;
+  const end = shareEnd(c.env, expiresAt === undefined ? undefined : parseFutureTime(expiresAt, nowMs), nowMs);
+  if (end === undefined)
+    throw new SealpinError('invalid_request', `a share lasts at most ${shareMaxima(c.env).days} days at this service`);
+  return expiresAt === undefined ? Math.min(end, key.expiresAt ?? Infinity) : end;
 }
 
 /** Terms of a share that its object decides, and the account may not know yet. */

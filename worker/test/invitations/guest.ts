@@ -49,8 +49,13 @@ export const share = (call: Client, files: readonly string[], more: object = {})
   call.createShare(request(files, more));
 
 /** The response to beginning an upload of so many bytes, a day long unless it is said otherwise. */
-export function begin(call: Client, length: number, metadata: Record<string, string> = {}): Promise<Response> {
-  const values = { filename: 'n', expiresAt: soon(dayMs), ...metadata };
+export function begin(
+  call: Client,
+  length: number,
+  metadata: { expiresAt?: string | undefined } = {},
+): Promise<Response> {
+  const { expiresAt, ...named } = { filename: 'n', expiresAt: soon(dayMs), ...metadata };
+  const values = expiresAt === undefined ? named : { ...named, expiresAt };
   const headers = { ...version, 'Upload-Length': String(length), 'Upload-Metadata': metadataOf(values) };
   return call('/v1/uploads/plain', { method: 'POST', headers });
 }

@@ -302,6 +302,14 @@ it('the operator says how long and how often; a limit that is no number is a fau
     expect(await problemOf(call.ask('createShare', { ...body, opens: 4 }))).toBe('400 invalid_request');
     const expiresAt = new Date(Date.now() + 3 * dayMs).toISOString();
     expect(await problemOf(call.ask('createShare', { ...body, expiresAt }))).toBe('400 invalid_request');
+    // The clock of the caller is half an hour fast, and asks for the latest end.
+    const fast = new Date(Date.now() + 2 * dayMs + 30 * minuteMs).toISOString();
+    const latest = await call.createShare({ ...body, expiresAt: fast });
+    expect(Date.parse(latest.expiresAt) - Date.parse(latest.createdAt)).toBe(2 * dayMs);
+    const sooner = new Date(Date.now() + dayMs).toISOString();
+    const { id } = await call.createShare({ ...body, expiresAt: sooner });
+    const changed = await call.changeShare({ shareId: id, expiresAt: fast });
+    expect(Date.parse(changed.expiresAt) - Date.parse(changed.createdAt)).toBe(2 * dayMs);
     const receipt = await call.deleteShare({ shareId: made.id });
     const days = (Date.parse(receipt.recoverableUntil ?? '') - Date.now()) / dayMs;
     expect(Math.round(days)).toBe(30);

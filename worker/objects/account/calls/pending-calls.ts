@@ -6,7 +6,7 @@ import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { addReference } from '../delivery.ts';
 import type { FileRecord, NewFile } from '../files/file-rows.ts';
-import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
+import { invitedEnd, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance, type Allowance } from '../keys/key-limits.ts';
 import type { KeyMaterial } from '../keys/key-rows.ts';
 import { referenceRemoval } from '../outbox.ts';
@@ -139,8 +139,9 @@ export class PendingCalls extends AccountCalls {
       const createdAt = now();
       const { cid, service, fileId } = file;
       const { claim, isOnly, isProvisional, requestId } = terms;
+      const invited = invitedEnd(env, key, file, createdAt);
       const failure =
-        exceedsInvitation(env, key, file, createdAt) ??
+        (invited.ok ? undefined : invited) ??
         claims.renew(claim, fileId) ??
         exceedsAllowance(files.allowance(key.id), file.bytes) ??
         (isOnly ? files.checkNameUnused(fileId, file.filename) : undefined);

@@ -1,7 +1,6 @@
 /** The shares of an account, as the Worker calls them on the account's object. */
 import type { EndedShare } from '../../../../shared/api.ts';
-import { dayMs } from '../../../../shared/time.ts';
-import { shareMaxima } from '../../../env.ts';
+import { shareEnd, shareMaxima } from '../../../env.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { NewTerms, Opening } from '../../share/openings.ts';
 import { shareOf } from '../../share/share-binding.ts';
@@ -185,16 +184,18 @@ export class ShareCalls extends AccountCalls {
    */
   #newEnd(share: ShareRecord, key: KeyRecord, expiresAt: number): Result<{ expiresAt: number }> {
     const { env, keys, files } = this.context;
-    const { days } = shareMaxima(env);
-    if (expiresAt > share.createdAt + days * dayMs)
-      return err('invalid_request', `a share lasts at most ${days} days from when it was made, at this service`);
+    const end = shareEnd(env, expiresAt, share.createdAt);
+    if (end === undefined)
+      return err(
+        'invalid_request',
+        `a share lasts at most ${shareMaxima(env).days} days from when it was made, at this service`,
+      );
     const maker = keys.list().find(({ id }) => id === share.createdBy);
     const keysEnd = Math.min(key.expiresAt ?? Infinity, maker?.expiresAt ?? Infinity);
-    if (expiresAt > share.expiresAt && expiresAt > keysEnd)
-      return err('forbidden', 'the share would outlive its key, or yours');
+    if (end > share.expiresAt && end > keysEnd) return err('forbidden', 'the share would outlive its key, or yours');
     const own = new Set(this.#ownFiles(share, key).map(({ fileId }) => fileId));
     const others = share.files.filter((fileId) => !own.has(fileId));
-    return { ok: true, expiresAt: Math.min(expiresAt, ...others.map((id) => files.find(id)?.expiresAt ?? Infinity)) };
+    return { ok: true, expiresAt: Math.min(end, ...others.map((id) => files.find(id)?.expiresAt ?? Infinity)) };
   }
 
   /**

@@ -4,7 +4,7 @@ import { settlesWithin } from '../../../../shared/streams/timing.ts';
 import { orLog } from '../../../log.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { FileDetails } from '../files/file-rows.ts';
-import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
+import { invitedEnd, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance } from '../keys/key-limits.ts';
 import type { KeyRecord } from '../keys/key-rows.ts';
 import { storedBytes } from '../keys/reserved.ts';
@@ -71,18 +71,20 @@ export class UploadCalls extends AccountCalls {
   create(
     hash: string,
     upload: NewUpload,
-    { details, isProvisional }: BegunFile,
+    { details: asked, isProvisional }: BegunFile,
     claim: Claim | undefined,
   ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
     return this.context.adding(hash, storing, async ({ key }) => {
       const { uploads, claims, files, alarm, env, now } = this.context;
       const { uploadId, mode, length } = upload;
+      const invited = invitedEnd(env, key, { mode, ...asked }, now());
+      const details = invited.ok ? { ...asked, expiresAt: invited.expiresAt } : asked;
       const expiresAt = restUntil(now(), key, details);
       const begun = this.context.transaction((): Result<{ first?: string }> => {
         const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, uploadId);
         if (!taken.ok || taken.first !== undefined) return taken;
         const failure =
-          exceedsInvitation(env, key, { mode, ...details }, now()) ??
+          (invited.ok ? undefined : invited) ??
           tooMany(key, uploads.countUnfinished(key.id)) ??
           exceedsAllowance(files.allowance(key.id), length === null ? 0 : storedBytes(mode, length));
         if (failure !== undefined) {

@@ -3,9 +3,8 @@
  * they stored, and nothing else.
  */
 import type { Scope, StoredFile } from '../../../../shared/api.ts';
-import { dayMs } from '../../../../shared/time.ts';
-import { shareMaxima, type Env } from '../../../env.ts';
-import { err, type Failure } from '../../result.ts';
+import { shareEnd, shareMaxima, type Env } from '../../../env.ts';
+import { err, type Result } from '../../result.ts';
 
 /** The scopes of which one is enough to store files, and to make, list and end shares. */
 export const storing: readonly Scope[] = ['write', 'send'];
@@ -33,22 +32,24 @@ export function covers({ scopes }: Scoped, scope: Scope): boolean {
 }
 
 /**
- * Checks that a key may store a file on these terms: that of an invitation only one that ends soon
- * enough.
+ * Returns when a file ends that a key may store on these terms: that of an invitation always does.
  * @returns `insufficient_scope`, `invalid_request`, `forbidden`
  */
-export function exceedsInvitation(
+export function invitedEnd(
   env: Env,
   key: Scoped & { readonly expiresAt: number | null },
   { mode, expiresAt }: { mode: StoredFile['mode']; expiresAt: number | null },
   nowMs: number,
-): Failure | undefined {
-  if (!isInvitation(key)) return undefined;
+): Result<{ expiresAt: number | null }> {
+  if (!isInvitation(key)) return { ok: true, expiresAt };
   if (mode === 'encrypted') return err('insufficient_scope', 'this needs a key with the scope write');
-  if (expiresAt === null) return err('invalid_request', 'a key with the scope send must say when the file expires');
-  const { days } = shareMaxima(env);
-  if (expiresAt > nowMs + days * dayMs)
-    return err('invalid_request', `a file of an invitation lasts at most ${days} days at this service`);
-  if (expiresAt > (key.expiresAt ?? Infinity)) return err('forbidden', 'the file would outlive your key');
-  return undefined;
+  const end = shareEnd(env, expiresAt, nowMs);
+  if (end === undefined)
+    return err(
+      'invalid_request',
+      `a file of an invitation lasts at most ${shareMaxima(env).days} days at this service`,
+    );
+  const latest = key.expiresAt ?? Infinity;
+  if (expiresAt !== null && end > latest) return err('forbidden', 'the file would outlive your key');
+  return { ok: true, expiresAt: Math.min(end, latest) };
 }
