@@ -6,6 +6,7 @@ import { describeSendingFailure } from './failure-words.ts';
 import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
+import { startOtherLinks } from './stay-open.ts';
 import { transfer } from './transfer.ts';
 
 const inboxEngine = startSending();
@@ -80,5 +81,5 @@ startCompose();
 // What was handed over has taken of the limits.
 byId('handed-more', HTMLButtonElement).addEventListener('click', () => void findInbox(inboxLink));
 startRetrying();
-addEventListener('hashchange', readAddress);
+startOtherLinks();
 readAddress();

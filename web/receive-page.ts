@@ -14,7 +14,7 @@ import { startPasswordField } from './password-field.ts';
 import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
 import { announce, byId, onSubmit, hideAccountPages, locale, root, setText, show, translate, words } from './states.ts';
-import { holdOpen } from './stay-open.ts';
+import { holdOpen, startOtherLinks } from './stay-open.ts';
 
 const receivingEngine = startReceiving();
 
@@ -216,11 +216,7 @@ function start(): void {
     setUsedUp(false);
     show('home');
   });
-  // A link that is opened while this page is shown changes nothing but the fragment.
-  addEventListener('hashchange', () => {
-    if (releasePage === undefined || confirm(words.leaveFiles)) readAddress();
-    else history.replaceState(null, '', location.pathname);
-  });
+  startOtherLinks();
   readAddress();
 }
 

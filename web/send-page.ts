@@ -12,6 +12,7 @@ import { elsewhere, showProblem, startRetrying, type Problem } from './problem-s
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
 import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
+import { startOtherLinks } from './stay-open.ts';
 import { transfer } from './transfer.ts';
 
 const sendingEngine = startSending();
@@ -141,7 +142,7 @@ startSentLink(sendingEngine, { label: words.sendMore, go: again });
 startMadeLinks(sendingEngine, () => {
   if (invitation !== undefined) void acceptInvitation(invitation.text, composeFiles);
 });
-addEventListener('hashchange', readInvitation);
+if (!isHome) startOtherLinks();
 void readLimit().catch(() => undefined); // then the limit is told when it is met
 byId('about', HTMLElement).hidden = !isHome;
 if (isHome) composeNew();

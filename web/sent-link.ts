@@ -1,5 +1,5 @@
 /** The state in which a link was made: copying it, its QR code, changing it and taking it back. */
-import { generate } from 'lean-qr';
+import { generate } from 'lean-qr/nano';
 import { termsText } from './compose-form.ts';
 import type { Engine } from './engine-client.ts';
 import { attempt } from './attempt.ts';

@@ -1,4 +1,5 @@
 /** Keeping the screen on and the page open while it works, and while it has what would be lost. */
+import { show, words } from './states.ts';
 
 let holds = 0;
 
@@ -38,6 +39,19 @@ export async function whileOpen<T>(work: () => Promise<T>): Promise<T> {
     running -= 1;
     if (running === 0) void lock?.then((held) => held?.release());
   }
+}
+
+/**
+ * Begins anew with a link that is opened while the page is shown, which changes nothing but the
+ * fragment. Before something would be lost it asks, and otherwise forgets the link.
+ */
+export function startOtherLinks(): void {
+  addEventListener('hashchange', () => {
+    if (holds > 0 && !confirm(words.leavePage)) return history.replaceState(null, '', location.pathname);
+    removeEventListener('beforeunload', askToStay);
+    show('wait');
+    location.reload();
+  });
 }
 
 function askToStay(event: Event): void {

@@ -40,7 +40,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^@scure\/bip39(\/|$)|^@zxcvbn-ts\//,
     node: true,
   },
-  web: { rooms: ['shared', 'client'], npm: /^lean-qr$/ },
+  web: { rooms: ['shared', 'client'], npm: /^lean-qr\/nano$/ },
   packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked|postject)$/, node: true },
   deploy: { rooms: ['shared', 'worker', 'client', 'cli'], npm: /^(valibot|wrangler)$/, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },

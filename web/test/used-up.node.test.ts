@@ -144,7 +144,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const some = Object.entries(lost).slice(0, ci ? undefined : 1);
     test.each(some)('%s would be lost, however the page is left', async (_, state) => {
       const address = async ({ keys: sealed, ...o }: ShareOptions): Promise<string> =>
-        receiver.share(files, { opens: 1, ...o, ...(sealed === undefined ? {} : { keys: (await keys).publicKey }) });
+        receiver.share(files, {
+          opens: 1,
+          ...o,
+          ...(sealed === undefined
+            ? {}
+            : { keys: 'age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua' }),
+        });
       // There is a page to go back to.
       const page = await visit(`${receiver.root}v1/health`);
       await page.goto(state.share === undefined ? `${receiver.root}send` : await address(state.share));
@@ -197,16 +203,63 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await open(page);
     await shows(page, 'opened');
     for (const answer of ['dismiss', 'accept'] as const) {
-      const asked = page.waitForEvent('dialog').then(async (dialog) => {
-        await dialog[answer]();
-        return dialog.message();
-      });
-      await page.evaluate((fragment) => void setTimeout(() => (location.hash = fragment)), itemOf(other.split('#'), 1));
-      expect(await asked).toMatch(/used up, and not everything is saved/);
+      expect(await openOther(page, other, answer)).toMatch(/not saved or copied, is lost/);
       await shows(page, answer === 'dismiss' ? 'opened' : 'asked');
       expect(page.url()).toBe(`${receiver.root}s`);
     }
   });
+
+  /** Opens another link in the tab, and answers the question of the page. */
+  async function openOther(page: Page, link: string, answer: 'dismiss' | 'accept'): Promise<string> {
+    const asked = page.waitForEvent('dialog').then(async (dialog) => {
+      await dialog[answer]();
+      return dialog.message();
+    });
+    await page.evaluate((fragment) => void setTimeout(() => (location.hash = fragment)), itemOf(link.split('#'), 1));
+    return await asked;
+  }
+
+  const others = [
+    ['an invitation', 'a link that is not copied'],
+    ['an invitation', 'an upload'],
+    ['an inbox', 'an upload'],
+  ] as const;
+  test.each(ci ? others : others.slice(0, 1))(
+    'another link of %s in the same tab does not mix with %s',
+    async (kind, what) => {
+      const { invitation, inbox } = receiver.connection;
+      const make = async (label: string): Promise<string> =>
+        kind === 'an inbox'
+          ? (
+              await inbox.create({
+                label,
+                recipient: 'age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua',
+              })
+            ).link
+          : (await invitation.create({ label, limits: { files: label.length } })).link;
+      const [link, other] = [await make('one'), await make('another')];
+      const page = await visit(link);
+      await shows(page, 'compose');
+      if (what === 'an upload') await page.route('**/v1/storage/**', () => undefined);
+      await page
+        .locator('#choose')
+        .setInputFiles([{ name: 'one', mimeType: 'text/plain', buffer: Buffer.from(bytes) }]);
+      await page.locator('#compose-button').click();
+      const state = what === 'an upload' ? 'sending' : 'sent';
+      await shows(page, state);
+      expect(await openOther(page, other, 'dismiss')).toMatch(/is lost/);
+      await shows(page, state);
+      expect(new URL(page.url()).hash).toBe('');
+      await openOther(page, other, 'accept');
+      await shows(page, 'compose');
+      expect(new URL(page.url()).hash).toBe('');
+      await page
+        .getByText(kind === 'an inbox' ? 'another' : '7 more files')
+        .first()
+        .waitFor();
+      expect(await page.locator('#chosen > li').count()).toBe(0);
+    },
+  );
 
   inCi('a double click opens once', async () => {
     const link = await receiver.share(files, { opens: 3 });
