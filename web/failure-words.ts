@@ -61,8 +61,8 @@ const whenSending: typeof byCode = {
   key_invalid: 'public_key',
   no_recipients: 'public_key',
   invalid_request: 'terms',
-  wrong_kind: 'sealed_before',
-  not_encrypted: 'sealed_before',
+  wrong_kind: 'no_link',
+  not_encrypted: 'no_link',
   pinning_failed: 'unreachable',
 };
 

@@ -76,7 +76,7 @@ function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void 
   name.textContent = file.name ?? words.noName(sizeText(file.size, locale), time);
   name.id = `stored-${file.fileId}`;
   const texts = file.name === undefined ? [`${file.cid.slice(0, blobIdStart)}…`] : [sizeText(file.size, locale), time];
-  if (file.isSealed) texts.push(words.sealedBefore);
+  if (file.isPlain) texts.push(words.storedAsIs);
   if (file.sealedName === 'foreign') texts.push(words.nameForeign);
   const about = part('.size', HTMLElement);
   about.id = `about-${file.fileId}`;
@@ -88,8 +88,8 @@ function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void 
     button.id = `${button.classList.item(0) ?? ''}-${file.fileId}`;
     button.setAttribute('aria-labelledby', `${button.id} ${name.id} ${about.id}`);
   }
-  // What was sealed before it came here is opened by what its sender kept, which is not here.
-  sendOn.hidden = file.isSealed || !scopes.includes('share');
+  // What was stored as it came is public, or opens with what its sender has kept.
+  sendOn.hidden = file.isPlain || !scopes.includes('share');
   remove.hidden = !scopes.includes('delete');
   sendOn.addEventListener('click', () => composeShare(file));
   remove.addEventListener('click', () => confirmDeletion(file, element));
@@ -124,7 +124,7 @@ async function sendOn(
 }
 
 function confirmDeletion(file: StoredView, element: HTMLElement): void {
-  const text = file.isSealed ? words.deletingSealedText : words.deletingText;
+  const text = file.isPlain ? words.deletingPlainText : words.deletingText;
   byId('deleting-text', HTMLParagraphElement).textContent = text;
   confirmDeleting(shownName(file), () => void remove(file, element));
 }

@@ -134,7 +134,7 @@ export type MadeLinkView = Pick<Share, 'state' | 'opens' | 'password' | 'created
 /** A file of the account. `name` where the service knows one. */
 export type StoredView = Pick<StoredFile, 'fileId' | 'cid' | 'size' | 'createdAt'> & {
   name?: string | undefined;
-  isSealed: boolean;
+  isPlain: boolean;
   /** State of its sealed name: open, still closed, or that of another file. */
   sealedName?: 'open' | 'closed' | 'foreign' | undefined;
 };

@@ -351,6 +351,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(18);
     const shown = nameless.map(({ cid }) => new RegExp(`^Delete \\d+\\sbytes, .* ${cid.slice(0, 16)}…`));
     for (const name of shown) expect(await page.getByRole('button', { name }).count()).toBe(1);
+    expect(await rows.first().innerText()).toContain('stored as it came');
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Show more' }).click();
     await expect.poll(() => rows.count()).toBe(22);

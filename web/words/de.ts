@@ -339,7 +339,7 @@ export const de: Words = {
   storedNone: 'Es ist nichts gespeichert.',
   showMore: 'Mehr anzeigen',
   noName: (size, stored) => `${size}, ${stored}`,
-  sealedBefore: 'vom Absender verschlüsselt',
+  storedAsIs: 'gespeichert, wie es kam',
   namesTitle: 'Versiegelte Namen anzeigen',
   namesHint:
     'Die Datei private.key Ihres Computers öffnet Namen, die für sie versiegelt sind. Sie bleibt auf dieser Seite.',
@@ -352,7 +352,7 @@ export const de: Words = {
   keep: 'Behalten',
   deletingTitle: 'Diese Datei löschen?',
   deletingText: 'Ihr Schlüssel wird vernichtet, und ihre Links enden. Niemand kann sie mehr öffnen, auch Sie nicht.',
-  deletingSealedText: 'Ihre Links enden, und dieser Dienst vergisst sie. Was schon geöffnet wurde, bleibt geöffnet.',
+  deletingPlainText: 'Ihre Links enden, und dieser Dienst vergisst sie. Was schon geöffnet wurde, bleibt geöffnet.',
   deleted: (name) => `${name} ist gelöscht.`,
   keyDestroyed: 'Der Schlüssel ist vernichtet.',
 
@@ -391,7 +391,7 @@ export const de: Words = {
     password: 'Dieses Passwort geht nicht. Geben Sie eines ohne unsichtbare Zeichen ein.',
     public_key: 'Das ist kein öffentlicher Schlüssel. Ein öffentlicher Schlüssel beginnt mit age1.',
     terms: 'Das erlaubt der Dienst nicht. Wählen Sie eine andere Zeit oder eine andere Zahl von Öffnungen.',
-    sealed_before: 'Sie wurde vorher verschlüsselt, deshalb kann diese Seite keinen Link zu ihr erstellen.',
+    no_link: 'Dieser Dienst hat keinen Schlüssel dazu, deshalb kann diese Seite keinen Link erstellen.',
   },
 
   footerHash: 'Version',

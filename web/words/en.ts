@@ -326,7 +326,7 @@ export const en = {
   storedNone: 'Nothing is stored.',
   showMore: 'Show more',
   noName: (size: string, stored: string) => `${size}, ${stored}`,
-  sealedBefore: 'encrypted by its sender',
+  storedAsIs: 'stored as it came',
   namesTitle: 'Show sealed names',
   namesHint: 'The file private.key of your computer opens names that were sealed to it. It stays in this page.',
   nameForeign: 'the name does not belong to this file',
@@ -338,7 +338,7 @@ export const en = {
   keep: 'Keep it',
   deletingTitle: 'Delete this file?',
   deletingText: 'Its key is destroyed, and its links end. Nobody can open it again, you included.',
-  deletingSealedText: 'Its links end, and this service forgets it. What was opened before stays opened.',
+  deletingPlainText: 'Its links end, and this service forgets it. What was opened before stays opened.',
   deleted: (name: string) => `${name} is deleted.`,
   keyDestroyed: 'Its key is destroyed.',
 
@@ -371,7 +371,7 @@ export const en = {
     password: 'This password cannot be used. Enter one without invisible characters.',
     public_key: 'This is not a public key. A public key begins with age1.',
     terms: 'The service does not allow that. Choose another time, or another number of opens.',
-    sealed_before: 'It was encrypted before it came here, so this page cannot make a link for it.',
+    no_link: 'This service has no key of it, so this page cannot make a link for it.',
   },
 
   footerHash: 'Version',

@@ -191,7 +191,7 @@ serveCalls<Sending>({
         cid,
         size,
         createdAt,
-        isSealed: mode === 'plain',
+        isPlain: mode === 'plain',
         ...(filename === null || filename === undefined ? await sealedName(cid, details) : { name: filename }),
       }),
     );
