@@ -4,6 +4,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { gateway, hashingStream, openFile, type GatewayFetch, type IpfsFile } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { withStop } from '../shared/streams/timing.ts';
+import { gatewayProblem } from './service-problem.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
 /**
@@ -32,7 +33,7 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
  * that block.
  * @param o.from the URLs of services or of trustless gateways, in order of preference
  * @param o.signal ends it, with its reason
- * @throws SealpinError `invalid_cid`, `not_found`, `range_not_satisfiable`, `content_mismatch`,
+ * @throws SealpinError `invalid_cid`, `not_found`, `pinning_lost`, `content_denied`, `range_not_satisfiable`, `content_mismatch`,
  * `service_unreachable`, `service_answer`, `rate_limited`, `pinning_unavailable`, `pinning_timeout`
  * when a source stalls; reading fails with the same
  * @example
@@ -66,7 +67,7 @@ export function openBlob(
   signal: AbortSignal | undefined,
   { pool, ...o }: { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined } = {},
 ): Promise<IpfsFile> {
-  const sources = [from].flat().map((url) => gateway({ ...o, url }));
+  const sources = [from].flat().map((url) => gateway({ ...o, url, readProblem: gatewayProblem }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');
   return openFile(cid, sources, { signal, pool });
 }

@@ -4,6 +4,8 @@
  */
 import { parseResponse, Problem } from '../shared/api.ts';
 import { defaultMessage, describe, isCode, SealpinError, type Code } from '../shared/errors.ts';
+import type { GatewayProblem, GatewayResponse } from '../shared/ipfs/gateway.ts';
+import { readAll } from '../shared/streams/read-all.ts';
 
 /** The problem in the body of a refusal; undefined when it is from another program. */
 export function parseProblem(text: string): Problem | undefined {
@@ -12,6 +14,22 @@ export function parseProblem(text: string): Problem | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Far more than a problem has. */
+const maxProblemBytes = 65_536;
+
+/**
+ * The problem of a service that refuses as a gateway; undefined for that of another program.
+ */
+export async function gatewayProblem({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
+  if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
+  const bytes = await readAll(body, maxProblemBytes, () => new RangeError('too large')).catch(() => undefined);
+  const problem = parseProblem(new TextDecoder().decode(bytes));
+  if (problem === undefined) return undefined;
+  const { detail, hint } = problem;
+  const title = titleOf(problem);
+  return { code: codeOf(problem), detail: detail ?? (hint === undefined ? title : `${title}: ${hint}`) };
 }
 
 /**

@@ -13,6 +13,7 @@ const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
   unsupported_version: 'unsupported',
   not_found: 'absent',
   gone: 'absent',
+  content_denied: 'denied',
   service_unreachable: 'unreachable',
   pinning_unavailable: 'unreachable',
   pinning_timeout: 'unreachable',
@@ -26,6 +27,7 @@ const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
 /** Codes that mean something else to who receives; a page has the words of its side alone. */
 const whenReceiving: typeof byCode = {
   aborted: 'aborted',
+  pinning_lost: 'lost',
   not_encrypted: 'not_encrypted',
   password_invalid: 'wrong_password',
   key_invalid: 'key_invalid',

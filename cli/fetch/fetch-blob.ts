@@ -1,7 +1,7 @@
 /**
  * The bytes of a blob from sources that need no trust: every block is checked against the blob ID.
  */
-import { codeOf, parseProblem, titleOf } from '../../client/service-problem.ts';
+import { gatewayProblem } from '../../client/service-problem.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
@@ -16,7 +16,6 @@ import {
   type IpfsFile,
   type OpenOptions,
 } from '../../shared/ipfs/index.ts';
-import { readAll } from '../../shared/streams/read-all.ts';
 import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
@@ -214,28 +213,9 @@ function sourceAt(root: URL, id: string, { timeouts }: Context): BlockSource {
     const { status, body } = response;
     return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
   };
-  return gateway({ url: root.href, id, fetch, readProblem: problemIn });
-}
-
-/** Far more than a problem has. */
-const maxProblemBytes = 65_536;
-
-/**
- * Reads the problem of a Sealpin service that refuses (RFC 9457); undefined for that of another
- * program.
- */
-async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
-  if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
-  let bytes;
-  try {
-    bytes = await readAll(body, maxProblemBytes, () => new RangeError('too large'));
-  } catch {
-    return undefined;
-  }
-  const problem = parseProblem(new TextDecoder().decode(bytes));
-  if (problem === undefined) return undefined;
-  const { detail, hint } = problem;
-  const title = titleOf(problem);
-  const words = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
-  return { code: codeOf(problem), detail: visible(words) };
+  const readProblem = async (response: GatewayResponse): Promise<GatewayProblem | undefined> => {
+    const problem = await gatewayProblem(response);
+    return problem && { ...problem, detail: visible(problem.detail) };
+  };
+  return gateway({ url: root.href, id, fetch, readProblem });
 }

@@ -6,7 +6,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { connect, fetchBlob, generateKeys, SealpinError, type Connection } from '../index.ts';
+import { cidOf, connect, fetchBlob, generateKeys, SealpinError, type Connection } from '../index.ts';
 import { pattern, thrownBy } from './bytes.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { flip } from '../../testkit/present.ts';
@@ -198,6 +198,20 @@ describe('gateways', () => {
     equal(await read([liar.url, service.url]), bytes);
     equal(await read(['http://127.0.0.1:9', service.url]), bytes);
     await expect(fetchBlob(cid, { from: [] })).rejects.toBeInstanceOf(TypeError);
+  });
+
+  test.each([
+    ['pinning_lost', 502],
+    ['content_denied', 410],
+    ['pinning_unavailable', 503],
+  ] as const)('are believed when they say why they have no blob: %s', async (code, status) => {
+    const problem = JSON.stringify({ type: 'about:blank', title: 'x', status, code, detail: 'said by the service' });
+    const { url } = await peer((_, response) =>
+      response.writeHead(status, { 'Content-Type': 'application/problem+json' }).end(problem),
+    );
+    const cid = await cidOf('anything');
+    const failure = await thrownBy(() => fetchBlob(cid, { from: url }));
+    expect(failure).toMatchObject({ code, message: expect.stringContaining('said by the service') as string });
   });
 
   test('are let go when a stream is cancelled or its signal is aborted', async () => {

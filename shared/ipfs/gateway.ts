@@ -53,7 +53,7 @@ class WithoutCar extends SealpinError {}
  * A redirect is refused: it could lead anywhere, also into a private network.
  *
  * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response),
- * pinning_unavailable and content_mismatch (a Sealpin service says so), service_answer for any
+ * pinning_unavailable, pinning_lost, content_denied and content_mismatch (a Sealpin service says so), service_answer for any
  * other response, and the errors of `fetch` that are a SealpinError.
  */
 export function gateway(options: GatewayOptions): BlockSource {
@@ -139,7 +139,8 @@ function gatewayRefusal(
   const retryAfter = retryAfterOf(headers);
   if (problem?.code === 'pinning_unavailable' || problem?.code === 'pinning_timeout')
     return new SealpinError('pinning_unavailable', problem.detail, { reason: 'blob_unavailable', ...retryAfter });
-  if (problem?.code === 'pinning_lost') return new SealpinError('pinning_lost', problem.detail);
+  if (problem?.code === 'pinning_lost' || problem?.code === 'content_denied')
+    return new SealpinError(problem.code, problem.detail);
   if (status === 404 || status === 410)
     return new SealpinError('not_found', 'it does not have this blob', { reason: 'blob_absent' });
   if (status === 200)

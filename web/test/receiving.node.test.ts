@@ -111,6 +111,23 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await shows(watched, 'A file for you');
     });
 
+    inCi.each([
+      ['pinning_lost', 502, 'The service has lost this file.'],
+      ['content_denied', 410, 'The operator of this service has blocked this file.'],
+    ] as const)('whose file the service cannot give says why, and asks once: %s', async (code, status, words) => {
+      const watched = await open(await receiver.share([{ name: 'a', bytes: pattern(5) }]));
+      let asked = 0;
+      await watched.page.route('**/ipfs/**', (route) => {
+        asked += 1;
+        const body = JSON.stringify({ type: 'about:blank', title: 'x', status, code });
+        return route.fulfill({ status, contentType: 'application/problem+json', body });
+      });
+      await click(watched, 'Open');
+      await click(watched, 'Save a');
+      await watched.page.locator('.state', { hasText: words }).waitFor();
+      expect(asked).toBe(1);
+    });
+
     inCi('that ended, is unknown, incomplete or changed says so', async () => {
       const revoked = await receiver.share([{ name: 'a', bytes: pattern(5) }]);
       await receiver.revoke(revoked);

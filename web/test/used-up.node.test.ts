@@ -147,9 +147,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         receiver.share(files, {
           opens: 1,
           ...o,
-          ...(sealed === undefined
-            ? {}
-            : { keys: 'age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua' }),
+          ...(sealed === undefined ? {} : { keys: (await keys).publicKey }),
         });
       // There is a page to go back to.
       const page = await visit(`${receiver.root}v1/health`);

@@ -275,10 +275,7 @@ export const de: Words = {
   keptNow: 'Dieser Browser merkt ihn sich jetzt. Den Link selbst sehen Sie nur hier.',
   keepsNothing: 'Dieser Browser lässt die Seite nichts speichern, es hat sich also nichts geändert.',
   keptMore: (names, more) => `${names} und ${more} weitere`,
-  keptActive: (times, until) =>
-    times === 1
-      ? `Lässt sich noch einmal öffnen, bis zum ${until}.`
-      : `Lässt sich noch ${times}‑mal öffnen, bis zum ${until}.`,
+  keptActive: (times, until) => `Lässt sich noch ${times === 1 ? 'einmal' : `${times}‑mal`} öffnen, bis zum ${until}.`,
   keptUnknown: 'Der Dienst kennt diesen Link nicht mehr.',
   keptUnasked: 'Der Dienst war nicht zu erreichen. Wie es um den Link steht, ist nicht bekannt.',
   keptEnded: 'Dieser Link ist beendet und lässt sich nicht mehr ändern.',
@@ -367,6 +364,8 @@ export const de: Words = {
     unreachable: 'Der Dienst ist nicht erreichbar. Prüfen Sie Ihre Verbindung und versuchen Sie es noch einmal.',
     busy: 'Der Dienst ist gerade ausgelastet. Versuchen Sie es gleich noch einmal.',
     absent: 'Die Datei ist nicht mehr da.',
+    lost: 'Der Dienst hat diese Datei verloren. Bitten Sie darum, dass sie noch einmal gesendet wird.',
+    denied: 'Wer diesen Dienst betreibt, hat diese Datei gesperrt.',
     unsupported: 'Das wurde mit einer neueren Version von Sealpin erstellt.',
     key_invalid: 'Das ist kein privater Schlüssel, der solche Dateien öffnet.',
     no_room:

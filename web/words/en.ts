@@ -351,6 +351,8 @@ export const en = {
     unreachable: 'The service cannot be reached. Check your connection and try again.',
     busy: 'The service is busy at the moment. Try again shortly.',
     absent: 'The file is not there any more.',
+    lost: 'The service has lost this file. Ask the sender to send it again.',
+    denied: 'The operator of this service has blocked this file.',
     unsupported: 'It was made with a newer version of Sealpin.',
     key_invalid: 'This is not a private key that opens such files.',
     no_room:

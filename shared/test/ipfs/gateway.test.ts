@@ -194,6 +194,11 @@ describe('gateway', () => {
       message: 'service: it answered with status 500: the node is down',
     });
     await expect(read([source('internal', 404)])).rejects.toMatchObject({ code: 'not_found' });
+    for (const [code, status] of [
+      ['pinning_lost', 502],
+      ['content_denied', 410],
+    ] as const)
+      await expect(read([source(code, status)])).rejects.toMatchObject({ code, message: 'service: the node is down' });
   });
 
   it('S64: takes no more than a block from a source that gives one without end', async () => {
