@@ -6,7 +6,7 @@ import { filesOrFolder } from './choosing/dropped-files.ts';
 import { startPasswordField } from './password-field.ts';
 import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
 import { badgeText } from './receiving/file-kind.ts';
-import { sendableName, type SendableName } from './sendable-name.ts';
+import { sendableName, sendableText, type SendableName } from './sendable-name.ts';
 import { announce, byId, onSubmit, locale, partsOf, setText, show, words } from './states.ts';
 import { messageFile } from './choosing/text-message.ts';
 
@@ -187,8 +187,8 @@ function submit(): void {
   const hasTerms = purpose?.hasTerms === true;
   const byPassword = hasTerms && byId('by-password', HTMLInputElement).checked;
   const byKeys = hasTerms && byId('by-keys', HTMLInputElement).checked;
-  const note = byId('note', HTMLTextAreaElement).value.trim();
-  const from = byId('from', HTMLInputElement).value.trim();
+  const note = sendableText(byId('note', HTMLTextAreaElement).value);
+  const from = sendableText(byId('from', HTMLInputElement).value).replace(/\s+/g, ' ');
   const isAlone = purpose?.fixed === undefined && chosenFiles.length === 0;
   if (isAlone && note === '') {
     complain(words.chooseFirst);

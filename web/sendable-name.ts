@@ -1,4 +1,4 @@
-/** Names of files that cannot be sent as they are, and the names under which they can. */
+/** Names of files and words that cannot be sent as they are, and what is sent instead. */
 import { isFilename } from '../shared/filename.ts';
 
 /**
@@ -31,6 +31,16 @@ export function sendableName(text: string): SendableName | undefined {
   while (stem.length > 0 && !isFilename(stem.join('') + extension)) stem.pop();
   const name = stem.join('') + extension;
   return { name: stem.length > 0 ? name : emptyName + extension, refused };
+}
+
+/**
+ * Words as a parcel may have them. Programs that people paste from have their own ends of lines and
+ * pages; other characters of control cannot be seen.
+ */
+export function sendableText(text: string): string {
+  const lines = text.toWellFormed().replace(/[\v\f\u0085]/g, '\n');
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  return lines.replace(/[\0-\u0008\r-\u001f\u007f-\u009f]/g, '').trim();
 }
 
 /** A character as people can name it: itself, or its number. */

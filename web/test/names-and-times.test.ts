@@ -1,8 +1,11 @@
 /** Texts of the pages: names under which files are sent, and days as headings. */
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { isFilename } from '../../shared/filename.ts';
+import { encodeParcel } from '../../shared/link/index.ts';
+import { present } from '../../testkit/present.ts';
 import { dayHeading } from '../amounts.ts';
-import { sendableName } from '../sendable-name.ts';
+import { sendableName, sendableText } from '../sendable-name.ts';
 
 test('a name that can be sent stays', () => {
   for (const name of ['report.pdf', '.bashrc', 'CON.txt', '👩‍💻.txt', 'Übersicht "Straße"', 'a'.repeat(255)])
@@ -20,6 +23,23 @@ test.each([
   [`${'é'.repeat(300)}.tar.gz`, { name: `${'é'.repeat(126)}.gz`, refused: [] }],
 ])('%j is changed as little as possible', (text, expected) => {
   expect(sendableName(text)).toEqual(expected);
+});
+
+const file = { cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'a', type: 'a/b', size: 1 };
+
+test('words may have every character, of which ends of lines stay ends of lines', () => {
+  for (let code = 0; code < 0x1_0000; code += 1) {
+    const note = sendableText(`a${String.fromCharCode(code)}b`);
+    if (!/^a.?b$/su.test(note)) expect.unreachable(`U+${code.toString(16)}: ${note}`);
+    if (code < 0x100 || code > 0xd000) encodeParcel({ files: [file], note });
+  }
+  for (const end of ['\n', '\v', '\f', '\u0085']) expect(sendableText(` a${end}b${end}`)).toBe('a\nb');
+});
+
+test('the longest name of a sender fits, in any writing', () => {
+  const html = readFileSync(new URL('../html/compose.html', import.meta.url), 'utf8');
+  const length = Number(present(/id="from"[^>]* maxlength="(\d+)"/.exec(html)?.[1]));
+  for (const character of ['a', 'é', '水']) encodeParcel({ files: [file], from: character.repeat(length) });
 });
 
 test('every character, wherever it stands, gives a name that can be sent, and what was refused is named', () => {
