@@ -1,4 +1,5 @@
 /** The document of `/links`: the links that this browser keeps, as the service sees them now. */
+import { sleep } from '../../shared/streams/timing.ts';
 import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
@@ -41,6 +42,9 @@ const refusals: readonly EngineError['code'][] = [
 /** A link that opens, and that the key does not have. */
 class OtherKey extends Error {}
 
+/** After which an address may ask again, where a refusal does not say. */
+const minuteSeconds = 60;
+
 /** Submitting the form of the dialog that asks for a key. */
 let enterKey: (() => void) | undefined;
 
@@ -51,6 +55,10 @@ let isSignedIn = false;
 async function askShareStatus(shareId: string): Promise<Seen> {
   try {
     const response = await fetch(`v1/shares/${shareId}`, { cache: 'no-store' });
+    if (response.status === 429) {
+      await sleep((Number(response.headers.get('Retry-After')) || minuteSeconds) * 1000);
+      return await askShareStatus(shareId);
+    }
     const body = (await response.json()) as { state?: string; code?: string; opensLeft: number; expiresAt: string };
     if (response.status === 404 && body.code === 'not_found') return { state: 'unknown' };
     const isStatus = response.ok && states.includes(body.state ?? '') && Number.isInteger(body.opensLeft);
