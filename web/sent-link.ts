@@ -4,8 +4,8 @@ import { termsText } from './compose-form.ts';
 import type { Engine } from './engine-client.ts';
 import { attempt } from './attempt.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './kept/change-dialog.ts';
-import { noteOpens, offerToKeep, startKeepTick } from './kept/keep-tick.ts';
-import type { KeptLink } from './kept/kept-links.ts';
+import { offerToKeep, startKeepTick } from './kept/keep-tick.ts';
+import { noteOpens, type KeptLink } from './kept/kept-links.ts';
 import type { LinkView, Sending } from './protocol.ts';
 import { announce, byId, setText, show, words } from './states.ts';
 import { showCopied } from './receiving/copy-button.ts';
@@ -30,7 +30,7 @@ function letGo(): void {
 export function showLink(view: LinkView, files: KeptLink['files']): void {
   const { shareId, createdAt, opens } = view;
   shownLink = { shareId, createdAt, opens, files };
-  offerToKeep(shownLink);
+  offerToKeep();
   release ??= holdOpen();
   const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];
   byId('sent-text', HTMLParagraphElement).textContent = [...text, words.sentOnce].join(' ');
@@ -87,7 +87,7 @@ async function changeShownLink(engine: Engine<Sending>, link: KeptLink, terms: E
     shownLink = { ...link, opens };
     byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
     announce(words.linkChanged(namesText(link)));
-    await noteOpens(opens);
+    await noteOpens(link.shareId, opens);
   };
   await attempt('sent-error', work, { textOf: changeFailureText });
 }
@@ -112,7 +112,7 @@ export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
     button.addEventListener('click', act);
     return button;
   };
-  startKeepTick();
+  startKeepTick(() => shownLink);
   on('copy', () => void copy());
   on('pass-on', () => void passOn()).hidden = !('share' in navigator);
   const enterChange = startChanging();

@@ -2,13 +2,11 @@
 import { announce, byId, setText, words } from '../states.ts';
 import { forgetLink, keepLink, type KeptLink } from './kept-links.ts';
 
-let offeredLink: KeptLink | undefined;
 let isKept = false;
 
-async function set(wanted: boolean): Promise<void> {
+async function set(link: KeptLink | undefined, wanted: boolean): Promise<void> {
   const tick = byId('keep-link', HTMLInputElement);
   const said = byId('keep-said', HTMLParagraphElement);
-  const link = offeredLink;
   if (link === undefined) return;
   tick.disabled = true;
   try {
@@ -25,22 +23,14 @@ async function set(wanted: boolean): Promise<void> {
 }
 
 /** Shows the tick for a new link. */
-export function offerToKeep(link: KeptLink): void {
-  offeredLink = link;
+export function offerToKeep(): void {
   isKept = false;
   byId('keep-link', HTMLInputElement).checked = false;
   setText(byId('keep-said', HTMLParagraphElement), undefined);
 }
 
-/** Notes how often the link opens in all by now, where it is kept. */
-export async function noteOpens(opens: number): Promise<void> {
-  if (offeredLink === undefined) return;
-  offeredLink = { ...offeredLink, opens };
-  if (isKept) await keepLink(offeredLink);
-}
-
-/** Starts the tick, once. */
-export function startKeepTick(): void {
+/** Starts the tick, once. @param shown gives the link beside it */
+export function startKeepTick(shown: () => KeptLink | undefined): void {
   const tick = byId('keep-link', HTMLInputElement);
-  tick.addEventListener('change', () => void set(tick.checked));
+  tick.addEventListener('change', () => void set(shown(), tick.checked));
 }

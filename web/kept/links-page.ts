@@ -11,10 +11,10 @@ import {
   forgetEverything,
   forgetLink,
   keepKey,
-  keepLink,
   keptKey,
   keptLinks,
   keptSigners,
+  noteOpens,
   type KeptLink,
 } from './kept-links.ts';
 
@@ -82,7 +82,8 @@ function stateText(seen: Seen): string {
   return `${text} ${words.seenAt(clockText(new Date(), locale))}`;
 }
 
-type KeptLinkRow = { element: HTMLElement; showSeen(seen: Seen): void };
+/** `opens`: how often the link opens in all, as the service said last. */
+type KeptLinkRow = { element: HTMLElement; opens: number; showSeen(seen: Seen): void };
 
 function keptLinkRow(link: KeptLink): KeptLinkRow {
   const part = partsOf('kept-link');
@@ -104,6 +105,7 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
   const [changing, take, forget] = buttons;
   const made: KeptLinkRow = {
     element,
+    opens: link.opens,
     showSeen(seen) {
       status.textContent = stateText(seen);
       for (const button of buttons) button.hidden = (button === forget) === (seen.state === 'active');
@@ -112,7 +114,7 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
   };
   const submit = (terms: EnteredTerms) =>
     void withKey((sender) => looking(change(sender, link, terms, made), link, made));
-  changing?.addEventListener('click', () => enterChange(link, submit));
+  changing?.addEventListener('click', () => enterChange({ ...link, opens: made.opens }, submit));
   const confirmed = () => void withKey((sender) => looking(takeBackKept(sender, link, made), link, made));
   take?.addEventListener('click', () => confirmTakingKept(namesText(link), confirmed));
   forget?.addEventListener('click', () => void tried(() => forgetOne(link, element)));
@@ -151,15 +153,11 @@ async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<v
   await showText();
 }
 
-async function change(
-  sender: Engine<Sending>,
-  link: KeptLink,
-  terms: EnteredTerms,
-  { showSeen }: KeptLinkRow,
-): Promise<void> {
+async function change(sender: Engine<Sending>, link: KeptLink, terms: EnteredTerms, row: KeptLinkRow): Promise<void> {
   const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
-  showSeen(changed);
-  await keepLink({ ...link, opens: changed.opens });
+  row.showSeen(changed);
+  row.opens = changed.opens;
+  await noteOpens(link.shareId, changed.opens);
   announce(words.linkChanged(namesText(link)));
 }
 

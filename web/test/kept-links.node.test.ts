@@ -189,6 +189,56 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => rows(page).count()).toBe(1);
   });
 
+  inCi('that is changed is not kept again, and is changed where the browser keeps nothing any more', async () => {
+    const { page, apiKey, connection } = await sent();
+    await keep(page);
+    const change = async (opens: string): Promise<void> => {
+      await page.locator('#changing-opens').fill(opens);
+      await page.getByRole('button', { name: 'Change it' }).click();
+    };
+    /** Forgets all in another tab. */
+    const forget = async (): Promise<void> => {
+      const other = await page.context().newPage();
+      await list(other);
+      await other.locator('#forget').click();
+      await other.locator('#forgetting-yes').click();
+      await expect.poll(() => rows(other).count()).toBe(0);
+      await other.close();
+    };
+    const database = await page.evaluate(readDatabases);
+    await page.locator('#change').click();
+    await change('6');
+    await expect.poll(() => page.evaluate(readDatabases)).toBe(database.replace('"opens":5', '"opens":6'));
+    await forget();
+    await page.locator('#change').click();
+    await change('7');
+    await page.getByText(/^Opens 7 times, until /).waitFor();
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
+
+    await page.locator('#keep-link').uncheck();
+    await keep(page);
+    await list(page);
+    await page.getByRole('button', { name: 'Change plans.txt' }).click();
+    await change('8');
+    await enter(page, apiKey);
+    await rows(page).first().getByText('Opens 8 more times').waitFor();
+    // What is entered next begins with the number that holds now.
+    await page.getByRole('button', { name: 'Change plans.txt' }).click();
+    expect(await page.locator('#changing-opens').inputValue()).toBe('8');
+    await page.evaluate(() => {
+      IDBFactory.prototype.open = () => {
+        throw new DOMException('full', 'QuotaExceededError');
+      };
+    });
+    await change('9');
+    await rows(page).first().getByText('Opens 9 more times').waitFor();
+    await expect.poll(() => page.getByRole('status').first().innerText()).toBe('plans.txt: changed.');
+    expect(await page.locator('#kept-error').isVisible()).toBe(false);
+    await page.reload();
+    await forget();
+    expect((await connection.shares()).shares).toMatchObject([{ opens: 9 }]);
+  });
+
   inCi('waits as long as the service says where it has asked for too many, and then has them all', async () => {
     const { page } = await sent();
     await keep(page);
