@@ -7,7 +7,8 @@ import { announce, byId, onSubmit, root, setText, show, words } from './states.t
 
 /**
  * Purpose of an API key. `text` says why it is asked for; `signIn` gives it to the engine; `go`
- * gets what the key may do; `back` leads to where it was not needed yet.
+ * gets what the key may do; `back` leads to where it was not needed yet; `refused`: why the key
+ * before does not do.
  */
 export type KeyRequest = {
   readonly text: string;
@@ -15,6 +16,7 @@ export type KeyRequest = {
   signIn(o: { root: string; apiKey: string }): Promise<ReturnType<Sending['signIn']>>;
   go(scopes: readonly string[]): void;
   back?(): void;
+  readonly refused?: string | undefined;
 };
 
 let request: KeyRequest | undefined;
@@ -30,7 +32,9 @@ export function askForKey(next: KeyRequest): void {
     onSubmit('sign-in', submitApiKey);
     back.addEventListener('click', () => request?.back?.());
   }
+  setText(byId('sign-in-error', HTMLParagraphElement), next.refused);
   show('signing');
+  if (next.refused !== undefined) announce(next.refused);
 }
 
 async function submitApiKey(): Promise<void> {

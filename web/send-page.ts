@@ -64,15 +64,20 @@ async function sendDraft(draft: ComposedDraft): Promise<void> {
       files.map(({ name, size }) => ({ name, size })),
     );
   } catch (error) {
-    showSendingFailure(error);
+    showSendingFailure(error, draft);
   }
 }
 
-/** Shows the form again, with what is wrong, or that the invitation is over. */
-function showSendingFailure(error: unknown): void {
-  const isOver = invitation !== undefined && error instanceof EngineError && error.code === 'unauthorized';
-  if (isOver) showProblem(invitationProblem(error, again));
-  else composeAgain(failureText(error));
+/**
+ * Shows the form again, with what is wrong; asks for another key where the one before has ended, or
+ * says that the invitation has.
+ */
+function showSendingFailure(error: unknown, draft: ComposedDraft): void {
+  const isOver = error instanceof EngineError && (error.code === 'unauthorized' || error.code === 'account_disabled');
+  if (!isOver) return composeAgain(failureText(error));
+  if (invitation !== undefined) return showProblem(invitationProblem(error, again));
+  isSignedIn = false;
+  askToSend(() => void sendDraft(draft), composeFiles, failureText(error));
 }
 
 /** A guest hears of the invitation alone: whose limit it is, is not theirs to know. */
@@ -81,8 +86,12 @@ function failureText(error: unknown): string {
   return isFull ? words.errors.guest_quota : describeSendingFailure(error, words);
 }
 
-/** Asks for an API key that may send. @param back where it was not needed yet */
-function askToSend(go: () => void, back?: () => void): void {
+/**
+ * Asks for an API key that may send.
+ * @param back where it was not needed yet
+ * @param refused why the key before does not do
+ */
+function askToSend(go: () => void, back?: () => void, refused?: string): void {
   askForKey({
     text: words.signingSend,
     scopes: ['write', 'share'],
@@ -92,6 +101,7 @@ function askToSend(go: () => void, back?: () => void): void {
       go();
     },
     ...(back && { back }),
+    refused,
   });
 }
 

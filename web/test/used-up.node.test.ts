@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Dialog, Page } from 'playwright-core';
-import { generateKeys } from '../../client/index.ts';
+import { generateKeys, receive } from '../../client/index.ts';
 import { documents } from '../../cli/local/code/web-bundle.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions } from './receiver.ts';
@@ -258,6 +258,41 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(await page.locator('#chosen > li').count()).toBe(0);
     },
   );
+
+  inCi('a form outlives the API key that it was filled in with', async () => {
+    const ask = (path: string, method: string, body?: string): Promise<Response> =>
+      fetch(`${receiver.root}v1/${path}`, {
+        method,
+        headers: { Authorization: `Bearer ${receiver.apiKey}`, 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body }),
+      });
+    const made = await ask('keys', 'POST', JSON.stringify({ label: 'brief', scopes: ['write', 'share'] }));
+    const { apiKey, key } = (await made.json()) as { apiKey: string; key: { id: string } };
+    const page = await visit(`${receiver.root}send`);
+    const enter = async (text: string): Promise<void> => {
+      await page.locator('#api-key').fill(text);
+      await page.keyboard.press('Enter');
+    };
+    await enter(apiKey);
+    await shows(page, 'compose');
+    await page.locator('#choose').setInputFiles([{ name: 'one', mimeType: 'text/plain', buffer: Buffer.from(bytes) }]);
+    await page.locator('#note').fill('written for a while');
+    expect((await ask(`keys/${key.id}`, 'DELETE')).status).toBe(200);
+    await page.locator('#compose-button').click();
+    await page.locator('#sign-in-error', { hasText: 'it has ended' }).waitFor();
+    await page.locator('#sign-in-back').click();
+    await shows(page, 'compose');
+    expect(await page.locator('#note').inputValue()).toBe('written for a while');
+    await page.locator('#compose-button').click();
+    await shows(page, 'signing');
+    expect(await page.locator('#sign-in-error').isVisible()).toBe(false);
+    await enter(receiver.apiKey);
+    await shows(page, 'sent');
+    expect(await receive(await page.locator('#sent-link').inputValue())).toMatchObject({
+      note: 'written for a while',
+      files: [{ name: 'one' }],
+    });
+  });
 
   inCi('a double click opens once', async () => {
     const link = await receiver.share(files, { opens: 3 });
