@@ -33,6 +33,7 @@ export function followProgress(name: string, tell: (text: string) => void) {
     },
     end(): void {
       clearInterval(watch);
+      setTitle();
     },
   };
 }

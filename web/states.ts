@@ -74,13 +74,13 @@ export function show(id: string): void {
   for (const section of document.querySelectorAll('main > section'))
     (section as HTMLElement).hidden = section.id !== id;
   const heading = byId(`${id}-title`, HTMLHeadingElement);
-  setTitle(heading.textContent);
+  setTitle();
   if (!isFirst) heading.focus();
   isFirst = false;
 }
 
-/** Names the tab: what the page shows, or how far it is. */
-export function setTitle(text: string): void {
+/** Names the tab: how far something is, or else what the page shows. */
+export function setTitle(text = document.querySelector('main > section:not([hidden]) h1')?.textContent): void {
   document.title = `${text} – Sealpin`;
 }
 

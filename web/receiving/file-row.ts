@@ -123,7 +123,6 @@ export function fileRow(
 
   async function saveFile(to: Destination): Promise<void> {
     const controller = new AbortController();
-    const { title } = document;
     stop = controller;
     progress.removeAttribute('value');
     update('running', words.saving);
@@ -148,7 +147,6 @@ export function fileRow(
       announce(`${name}: ${text}`);
     } finally {
       following.end();
-      document.title = title;
       resume = undefined;
     }
   }

@@ -111,6 +111,32 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await shows(watched, 'A file for you');
     });
 
+    inCi('whose files are saved at once names its tab by what it shows again', async () => {
+      const files = [
+        { name: 'a.bin', bytes: pattern(3_000_000) },
+        { name: 'b.bin', bytes: pattern(5) },
+      ];
+      const watched = await open(await receiver.share(files));
+      const { page } = watched;
+      await click(watched, 'Open');
+      await shows(watched, '2 files for you');
+      const before = await page.title();
+      await page.evaluate(() => {
+        const title = document.querySelector('title');
+        const other = document.querySelector<HTMLElement>('#save-1');
+        if (title === null || other === null) throw new Error('the page has neither');
+        const observer = new MutationObserver(() => {
+          if (!document.title.includes('a.bin')) return;
+          observer.disconnect();
+          other.click();
+        });
+        observer.observe(title, { childList: true });
+      });
+      await click(watched, 'Save a.bin');
+      await expect.poll(() => page.locator('#files [data-state=done]').count()).toBe(2);
+      expect(await page.title()).toBe(before);
+    });
+
     inCi.each([
       ['pinning_lost', 502, 'The service has lost this file.'],
       ['content_denied', 410, 'The operator of this service has blocked this file.'],
