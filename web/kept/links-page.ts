@@ -222,7 +222,7 @@ async function showText(): Promise<void> {
   byId('kept-text', HTMLParagraphElement).textContent = links.length === 0 ? words.keptNone : words.keptText;
   byId('kept-none', HTMLParagraphElement).hidden = links.length > 0;
   byId('kept-key', HTMLParagraphElement).hidden = key === undefined;
-  byId('forget', HTMLButtonElement).hidden = links.length === 0 && key === undefined && names === '';
+  byId('forget', HTMLButtonElement).hidden = links.length + signers.length === 0 && key === undefined;
 }
 
 async function forgetAll(): Promise<void> {

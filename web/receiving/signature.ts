@@ -11,7 +11,13 @@ let displayedSignature: ParcelSignature | undefined;
 let replaced: string | undefined;
 
 const folded = (name: string): string => foldedName(name).trim();
-const known = (): Promise<KeptSigner[]> => keptSigners().catch(() => []); // as in a browser that keeps nothing
+/** Spaces, and what cannot be seen, are no name; one was kept before. */
+const isName = (text: string): boolean => /[^\p{Cc}\p{Cf}\p{DI}\p{Z}]/u.test(text);
+
+/** Names by their keys; none in a browser that keeps nothing. */
+async function known(): Promise<KeptSigner[]> {
+  return (await keptSigners().catch(() => [])).filter(({ name }) => isName(name));
+}
 
 /** Shows who signed; nothing where nobody did. @param from the sender's own words */
 export async function showSignature(signed: ParcelSignature | undefined, from = ''): Promise<void> {
@@ -46,9 +52,14 @@ function markWords(line: HTMLElement, who: string): void {
 
 /** Keeps the name that was entered. One that has another key is told first. */
 async function keepName(signed: ParcelSignature): Promise<void> {
-  const name = byId('know-name', HTMLInputElement).value.trim();
+  const field = byId('know-name', HTMLInputElement);
+  const name = field.value.trim();
   const error = byId('know-error', HTMLParagraphElement);
   setText(error, undefined);
+  if (!isName(name)) {
+    field.value = '';
+    return void field.reportValidity();
+  }
   const before = (await known()).find((each) => folded(each.name) === folded(name));
   if (before !== undefined && replaced !== folded(name)) {
     replaced = folded(name);

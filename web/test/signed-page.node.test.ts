@@ -105,6 +105,11 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect((await page.evaluate(readStorage)).databases).toEqual([]);
     await page.getByText('I have compared them').click();
     expect(await violations(page)).toEqual([]);
+    for (const blank of ['   ', '\u200b', '\u3164\u00ad']) {
+      await remember(blank);
+      await expect.poll(() => page.locator('#know-name:focus').inputValue()).toBe('');
+    }
+    expect((await page.evaluate(readStorage)).databases).toEqual([]);
     await remember(' Ann ');
     await page.getByText('Signed by Ann, whose six words you have compared.').first().waitFor();
     expect(await page.getByText('I have compared them').isVisible()).toBe(false);
@@ -121,6 +126,21 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.goto(`${receiver.root}links`);
     await page.getByText('Senders whose words you have compared: Ann.').waitFor();
     expect(await violations(page)).toEqual([]);
+    // One that was kept without a name is none, and goes with the rest.
+    await page.evaluate(
+      (signers) =>
+        new Promise((resolve) => {
+          const request = indexedDB.open('sealpin-links');
+          request.addEventListener('success', () => {
+            const store = request.result.transaction('signer', 'readwrite').objectStore('signer');
+            for (const each of signers) store.put({ signer: each, name: '' });
+            store.transaction.addEventListener('complete', () => resolve(request.result.close()));
+          });
+        }),
+      [signer.text, other.text],
+    );
+    expect(await open(await signedLink())).toMatch(/^Signed with the key /);
+    await page.goto(`${receiver.root}links`);
     await page.locator('#forget').click();
     await page.locator('#forgetting-yes').click();
     await expect.poll(() => page.locator('#kept-signers').isVisible()).toBe(false);
