@@ -2,7 +2,7 @@
 import { SealpinError } from './errors.ts';
 
 /** Limit of the usual file systems (NAME_MAX of POSIX systems). */
-const maxNameBytes = 255;
+export const maxNameBytes = 255;
 
 /**
  * Pattern of a filename in a schema: no control characters of either block, no path separators of

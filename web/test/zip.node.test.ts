@@ -194,3 +194,18 @@ test('names are safe on every system, and none comes twice', () => {
     'STRASSE (2)',
   ]);
 });
+
+test('names of any length stay different, and none is too long for a disk', () => {
+  const bytes = (part: string): number => Buffer.byteLength(part);
+  for (const letter of ['a', 'é', '水', '😀'])
+    for (const end of ['', '.txt', `.${'z'.repeat(200)}`, '.', ' ', `.${letter.repeat(5)}`])
+      for (const start of ['', 'CON.', 'folder/', 'aux.x/']) {
+        const length = 255 - bytes(end) - bytes(start.replace(/.*\//, ''));
+        const name = start + letter.repeat(length / bytes(letter)) + end;
+        const safe = safeNames(Array.from({ length: 12 }, () => name));
+        expect(new Set(safe).size, name).toBe(12);
+        for (const part of safe.flatMap((each) => each.split('/'))) expect(bytes(part), part).toBeLessThanOrEqual(255);
+        if (end === '.txt') for (const each of safe) expect(each.endsWith('.txt')).toBe(true);
+        for (const each of safe) expect(each).not.toMatch(/[. ]$|\ufffd/);
+      }
+});

@@ -4,7 +4,7 @@
  * that what broke off is no archive.
  */
 
-import { foldedName } from '../../shared/filename.ts';
+import { foldedName, maxNameBytes } from '../../shared/filename.ts';
 import { concat } from '../../shared/streams/concat.ts';
 
 /** A file of an archive. `name` with `/` between folders; `read` gives exactly `size` bytes. */
@@ -194,21 +194,30 @@ function crc32({ buffer, byteOffset, byteLength }: Uint8Array, before: number): 
 const devices = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
 
 /**
- * Names for a folder on any system: without what Windows refuses, and none twice, also for systems
- * that do not tell cases or spellings of a letter apart.
+ * Names for a folder on any system: without what Windows refuses, none too long, and none twice,
+ * also for systems that do not tell cases or spellings of a letter apart.
  */
 export function safeNames(names: readonly string[]): string[] {
   const taken = new Set<string>();
   return names.map((name) => {
-    const safe = name
+    const parts = name
       .split('/')
       .map((each) => each.replace(/[<>:"|?*\\]/g, '_').replace(/^\.{1,2}$|[. ]$/, '_'))
-      .map((each) => (devices.test(each) || each === '' ? `_${each}` : each))
-      .join('/');
-    const [, stem = safe, extension = ''] = /^(.*[^/])(\.[^./]*)$/.exec(safe) ?? [];
-    let free = safe;
-    for (let count = 2; taken.has(foldedName(free)); count += 1) free = `${stem} (${count})${extension}`;
+      .map((each) => fitted(devices.test(each) || each === '' ? `_${each}` : each));
+    const last = parts.pop() ?? '';
+    const named = (mark?: string): string => [...parts, fitted(last, mark)].join('/');
+    let free = named();
+    for (let count = 2; taken.has(foldedName(free)); count += 1) free = named(` (${count})`);
     taken.add(foldedName(free));
     return free;
   });
+}
+
+/** A name with a mark before its extension. What makes it too long for a disk goes before that. */
+function fitted(name: string, mark = ''): string {
+  const [, stem = name, extension = ''] = /^(.+)(\.[^.]{0,16})$/.exec(name) ?? [];
+  const kept = Array.from(stem);
+  const whole = (): string => kept.join('') + mark + extension;
+  while (new TextEncoder().encode(whole()).length > maxNameBytes) kept.pop();
+  return whole().replace(/[. ]$/, '_');
 }
