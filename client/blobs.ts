@@ -33,9 +33,10 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
  * that block.
  * @param o.from the URLs of services or of trustless gateways, in order of preference
  * @param o.signal ends it, with its reason
- * @throws SealpinError `invalid_cid`, `not_found`, `pinning_lost`, `content_denied`, `range_not_satisfiable`, `content_mismatch`,
- * `service_unreachable`, `service_answer`, `rate_limited`, `pinning_unavailable`, `pinning_timeout`
- * when a source stalls; reading fails with the same
+ * @throws SealpinError `invalid_cid`, `not_found`, `pinning_lost`, `content_denied`,
+ * `range_not_satisfiable`, `content_mismatch`, `service_unreachable`, `service_answer`,
+ * `rate_limited`, `pinning_unavailable`, `pinning_timeout` when a source stalls; reading fails with
+ * the same
  * @example
  * const blob = await fetchBlob(cid, { from: 'https://sealpin.example/', start: 0, end: 1024 });
  * const bytes = await blob.bytes();

@@ -42,8 +42,8 @@ export async function whileOpen<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Begins anew with a link that is opened while the page is shown, which changes nothing but the
- * fragment. Before something would be lost it asks, and otherwise forgets the link.
+ * Loads the page again for a link that is opened while it is shown, which changes nothing but the
+ * fragment. Where something would be lost it asks first, and drops the link after a no.
  */
 export function startOtherLinks(): void {
   addEventListener('hashchange', () => {

@@ -53,8 +53,8 @@ class WithoutCar extends SealpinError {}
  * A redirect is refused: it could lead anywhere, also into a private network.
  *
  * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response),
- * pinning_unavailable, pinning_lost, content_denied and content_mismatch (a Sealpin service says so), service_answer for any
- * other response, and the errors of `fetch` that are a SealpinError.
+ * pinning_unavailable, pinning_lost, content_denied and content_mismatch (a Sealpin service says
+ * so), service_answer for any other response, and the errors of `fetch` that are a SealpinError.
  */
 export function gateway(options: GatewayOptions): BlockSource {
   const { url, id = withoutSlash(url) } = options;
