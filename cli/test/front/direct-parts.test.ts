@@ -119,7 +119,7 @@ inCi('what has arrived is kept where the client leaves, and the upload continues
   expect(offset).toBeGreaterThan(sentBytes - leafBytes);
   expect(offset).toBeLessThanOrEqual(sentBytes);
   const logged = service.stderr().split('\n');
-  expect(logged.findLast((line) => line.includes('"method":"PATCH"'))).toContain('"status":400');
+  expect(logged.findLast((line) => line.includes('"method":"PATCH"'))).toContain('"status":423');
   await uploads.send(path, bytes, [], offset);
   await uploads.expectStored(path, bytes);
 });
