@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Actor } from '../world/actor.ts';
-import { Model, type ModelFile, type ModelShare } from '../world/model.ts';
+import { changing, Model, type ModelFile, type ModelShare } from '../world/model.ts';
 import { openAsReceiver } from '../world/share-actions.ts';
 
 // Nothing of the service is needed here.
@@ -84,4 +84,19 @@ test.for([
       () => undefined,
     );
   expect(may).toEqual(counted);
+});
+
+test('an acknowledged change is the only one that may hold, unless another may come after it', () => {
+  const file = { ends: [1] };
+  const first = changing(file, 'ends', 2);
+  expect(file.ends).toEqual([1, 2]);
+  first();
+  expect(file.ends).toEqual([2]);
+  const [second, third] = [changing(file, 'ends', 3), changing(file, 'ends', 4)];
+  second();
+  third();
+  expect(file.ends).toEqual([2, 3, 4]);
+  // What is not known before a change may come after it.
+  changing(file, 'ends', 5)();
+  expect(file.ends).toEqual([2, 3, 4, 5]);
 });

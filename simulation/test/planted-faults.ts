@@ -180,6 +180,22 @@ export const plantedFaults: readonly PlantedFault[] = [
     ordinary: 'worker/test/invitations/promises.node.test.ts',
   },
   {
+    name: 'a file keeps the end that its owner has changed',
+    file: 'worker/objects/account/files/file-rows.ts',
+    from: `if (expiresAt !== undefined) update(this.sql, 'file_detail', { expires_at: expiresAt }, isThis, fileId);`,
+    to: 'void expiresAt;',
+    seed: '1',
+    found: /ends at/,
+  },
+  {
+    name: 'a share keeps the terms that its sender has changed',
+    file: 'worker/objects/share/share.ts',
+    from: '{ opens: next.opens, expiresAt: next.expiresAt, changedAt: time }',
+    to: '{ opens: row.opens, expiresAt: row.expiresAt, changedAt: time }',
+    seed: '1',
+    found: /opens|ends|left|opened/,
+  },
+  {
     name: 'a share may open less often than it was opened',
     file: 'worker/objects/share/share.ts',
     from: 'if (next.opens < row.opened)',

@@ -2,7 +2,7 @@
 import { dayMs } from '../../shared/time.ts';
 import type { Actor, Doing } from './actor.ts';
 import { answerJson, readCid, type Told } from './asking.ts';
-import { mustBeGone, Violation, type ModelFile } from './model.ts';
+import { changing, mustBeGone, Violation, type ModelFile } from './model.ts';
 
 /** Asks about a file, or for its bytes. */
 export async function lookAtFile(actor: Actor, action: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
@@ -68,12 +68,13 @@ export async function expire(actor: Actor, { of, days }: Doing<'expire'>): Promi
   const file = actor.known(of);
   if (file === undefined) return;
   const end = days === null ? Infinity : Math.round(actor.now + days * dayMs);
-  const from = actor.now;
-  actor.world.model.ends(file, end, false);
+  const wasGone = mustBeGone(file, actor.now);
+  const changed = changing(file, 'ends', end);
   const json = { expiresAt: end === Infinity ? null : new Date(end).toISOString() };
   const told = await actor.ask('PATCH', `/v1/storage/${file.fileId}`, { json });
-  // Another change may be under way, so that both ends stay possible until everything rests.
-  if (told.status === 200 && mustBeGone(file, from)) throw new Violation(`step ${of} is gone, and was changed`);
+  if (told.status !== 200) return;
+  changed();
+  if (wasGone) throw new Violation(`step ${of} is gone, and was changed`);
 }
 
 /** Changes what is known of a file: in encrypted mode its header, else also its details. */
@@ -81,12 +82,13 @@ export async function note(actor: Actor, { of }: Doing<'note'>): Promise<void> {
   const file = actor.known(of);
   if (file === undefined) return;
   const text = `step ${actor.step.id}`;
-  file.notes = [...file.notes, text];
+  const changed = changing(file, 'notes', text);
   const details = Buffer.from(`sealpin/v1\n${text}`).toString('base64');
   const json = { metadata: { note: text }, ...(file.mode === 'plain' && { details }) };
   const told = await actor.ask('PATCH', `/v1/storage/${file.fileId}`, { json });
-  const { metadata } = answerJson<{ metadata?: { note?: string } }>(told.answer);
-  if (told.status === 200 && metadata?.note !== text)
+  if (told.status !== 200) return;
+  changed();
+  if (answerJson<{ metadata?: { note?: string } }>(told.answer).metadata?.note !== text)
     throw new Violation(`step ${of} was told ${text}, and forgets it`);
 }
 

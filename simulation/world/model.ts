@@ -3,6 +3,7 @@
  * told, such as whether a request whose line broke was carried out, it allows either, until
  * everything has come to rest and a list says which.
  */
+import type { StoredFile } from '../../shared/api.ts';
 import { Denials } from './denials.ts';
 import { bytesOfContent, type Mode } from './plan.ts';
 import { lasts, type KeyTerms } from './promises.ts';
@@ -65,20 +66,13 @@ export type ModelShare = {
 export type Terms = { opens: number; opensLeft: number; expiresAt: number };
 
 const never = { storedBy: Infinity, goneBy: Infinity, removedBy: Infinity, reservesUntil: Infinity };
+const unknown = { notes: [''], fileId: undefined, cid: undefined, deletions: 0 };
 
 /** A file of a guest that no share names goes a day after the guest's last request. */
 const unsharedMs = 23 * 3_600_000;
 
 /** A file, as a list has it. */
-export type ListedFile = {
-  fileId: string;
-  cid: string;
-  filename: string | null;
-  expiresAt?: string;
-  size: number;
-  metadata?: { note?: string };
-  details?: string;
-};
+type ListedFile = Omit<StoredFile, 'mode' | 'contentType' | 'createdAt' | 'pins'>;
 
 /** A status and a code, such as 404 `not_found`. */
 export type Outcome = { status: number; code: string | undefined };
@@ -107,10 +101,8 @@ export class Model {
     content: number,
   ): ModelFile {
     const goneFrom = file.isOfGuest ? file.begunAt + unsharedMs : Infinity;
-    const unknown = { notes: [''], fileId: undefined, cid: undefined, deletions: 0 };
-    const begun = { ...file, ...unknown, ...never, goneFrom, bytes: bytesOfContent(content) };
-    this.files.push(begun);
-    return begun;
+    this.files.push({ ...file, ...unknown, ...never, goneFrom, bytes: bytesOfContent(content) });
+    return this.files.at(-1) as ModelFile;
   }
 
   /** A client was told that a file is stored. */
@@ -136,12 +128,7 @@ export class Model {
   }
 
   /** The quota and the usage that an account tells when everything rests, with all that it has. */
-  accountRests(
-    account: number,
-    told: { quota: number; bytes: number },
-    files: readonly ModelFile[],
-    now: number,
-  ): void {
+  accountRests(account: number, told: { quota: number; bytes: number }, files: ModelFile[], now: number): void {
     if (!this.quotas.rests(account, told.quota, now))
       fail(`account ${account} has a quota of ${told.quota}, which nobody has set`);
     const bytes = sumOfBytes(files);
@@ -195,43 +182,30 @@ export class Model {
     if (pins.every(({ status }) => status !== 'scheduled')) file.removedBy = Math.min(file.removedBy, now);
   }
 
-  /** A client changes the end of a file. @param isCertain whether it was told so */
-  ends(file: ModelFile, end: number, isCertain: boolean): void {
-    file.ends = isCertain ? [end] : [...file.ends, end];
-  }
-
-  /** A share is opened, from one time to another. */
+  /** A share is opened, from one time to another. @param o `totals`: those before */
   shareOpened(
     share: ModelShare,
-    o: {
-      from: number;
-      to: number;
-      token: string;
-      seen: Outcome;
-      opensLeft?: number;
-      record?: string;
-      replayed: boolean;
-    },
+    seen: Outcome & { opensLeft?: number; record?: string },
+    o: { from: number; to: number; totals: readonly number[]; token: string; replayed: boolean },
   ): void {
     const name = `the share of step ${share.step}`;
-    const { seen, opensLeft, token } = o;
+    const { opensLeft } = seen;
     // It ends with its file.
     share.goneFrom = Math.min(share.goneFrom, share.file.goneFrom);
-    share.ends = [...new Set([...share.ends, Math.min(...share.ends, ...share.file.ends)])];
     if (seen.status === 200) {
       if (mustBeGone({ ...share, storedBy: 0 }, o.from)) fail(`${name} is opened, although it has ended`);
-      if (o.record !== share.record) fail(`${name} hands out another record`);
-      const most = Math.max(...share.totals);
+      if (seen.record !== share.record) fail(`${name} hands out another record`);
+      const most = Math.max(...o.totals, ...share.totals);
       if (opensLeft === undefined || opensLeft < 0 || opensLeft > most || (opensLeft === most && !o.replayed))
         return fail(`${name} has ${opensLeft} left`);
-      if (o.replayed && !share.tokens.has(token)) fail(`${name} repeats an opening that nobody made`);
+      if (o.replayed && !share.tokens.has(o.token)) fail(`${name} repeats an opening that nobody made`);
       if (o.replayed) return;
       share.answered += 1;
       if (share.answered > most) fail(`${name} opens ${share.answered} times of ${most}`);
-      if (share.totals.length > 1) return;
+      if (share.totals.length > 1 || share.totals !== o.totals) return;
       if (share.left.has(opensLeft)) fail(`${name} says twice that ${opensLeft} are left`);
       share.left.add(opensLeft);
-    } else if (isAbsence(seen) && mustExist({ ...share, storedBy: 0 }, o.from, o.to)) {
+    } else if (isAbsence(seen) && mustExist({ ...share, ends: endsOf(share), storedBy: 0 }, o.from, o.to)) {
       const used = share.answered + share.unsure;
       const least = Math.min(...share.totals);
       if (used < least) fail(`${name} was opened ${used} times of ${least}, and says ${seen.status}`);
@@ -245,7 +219,7 @@ export class Model {
     if (used < share.answered || used > share.answered + share.unsure)
       fail(`${name} counts ${used} openings; ${share.answered} were answered, ${share.unsure} may have been`);
     if (!share.totals.includes(opens)) fail(`${name} opens ${opens} times`);
-    if (!share.ends.includes(expiresAt)) fail(`${name} ends at ${expiresAt}`);
+    if (!(share.ends.length > 1 ? endsOf(share) : share.ends).includes(expiresAt)) fail(`${name} ends at ${expiresAt}`);
     if (share.totals.length > 1) share.left.clear();
     share.totals = [opens];
     share.ends = [expiresAt];
@@ -351,6 +325,28 @@ export class Model {
     if (bytes <= quota) fail(`step ${file.step} is refused: at most ${bytes} of ${quota} bytes (until ${now})`);
   }
 }
+
+/**
+ * A client begins to change a value. @returns is called when it is told that it holds: where no
+ * other change is under way, or uncertain, it is the only one from then on
+ */
+export function changing<K extends 'ends' | 'notes' | 'totals', V>(
+  of: Record<NoInfer<K>, readonly V[]>,
+  kind: K,
+  to: V,
+) {
+  const { [kind]: before } = of;
+  const both: readonly V[] = [...before, to];
+  of[kind] = both;
+  return (held = to): boolean => {
+    const isAlone = before.length === 1 && of[kind] === both;
+    if (isAlone) of[kind] = [held];
+    return isAlone;
+  };
+}
+
+/** The ends that a share may have: it ends with its file. */
+const endsOf = (share: ModelShare): number[] => [...share.ends, ...share.file.ends];
 
 /** Bytes of a container before its chunks, of a chunk, and of its tag. */
 const sealed = { before: 76, chunk: 16_384, tag: 16 };

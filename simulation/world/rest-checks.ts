@@ -2,15 +2,14 @@
  * Checks of what must hold when everything has come to rest: nothing fails any more, and there was
  * time for every repair.
  */
+import type { StoredFile } from '../../shared/api.ts';
 import { hourMs } from '../../shared/time.ts';
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
 import type { Storage } from '../platform/storage.ts';
 import type { ActingWorld } from './actor.ts';
 import { ask, answerJson, readCid } from './asking.ts';
-import { fail, mustBeGone, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
-
-type FileWithPins = ListedFile & { pins: { service: string; status: string }[] };
+import { fail, mustBeGone, type ModelFile, type ModelShare } from './model.ts';
 
 /** Compares what clients, backends and rows say with the model. */
 export async function checkRest(world: ActingWorld): Promise<void> {
@@ -57,13 +56,13 @@ export function checkEmpty({ service }: ActingWorld): void {
   if (left !== undefined) fail(`KV still has ${left}`);
 }
 
-async function listOf({ service }: ActingWorld, apiKey: string): Promise<FileWithPins[]> {
-  const files: FileWithPins[] = [];
+async function listOf({ service }: ActingWorld, apiKey: string): Promise<StoredFile[]> {
+  const files: StoredFile[] = [];
   for (let cursor = ''; ;) {
     const path = `/v1/storage?limit=100${cursor}`;
     const told = await ask(service, { method: 'GET', path, apiKey, isRepeatable: true });
     if (told.status !== 200) return fail(`the list says ${told.status} ${told.code ?? ''}`);
-    const page = answerJson<{ files: FileWithPins[]; cursor?: string }>(told.answer);
+    const page = answerJson<{ files: StoredFile[]; cursor?: string }>(told.answer);
     files.push(...page.files);
     if (page.cursor === undefined) return files;
     cursor = `&cursor=${page.cursor}`;
@@ -88,7 +87,7 @@ async function checkUsage(
 async function checkFile(
   { service, model, hasMigrated }: ActingWorld,
   apiKey: string,
-  file: FileWithPins,
+  file: StoredFile,
 ): Promise<void> {
   const { fileId, cid, pins, filename } = file;
   const path = `/v1/storage/${fileId}/content`;
@@ -107,7 +106,7 @@ async function checkFile(
 }
 
 /** Checks that a file is read by its CID, too. */
-async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, filename }: FileWithPins): Promise<void> {
+async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, filename }: StoredFile): Promise<void> {
   const { status, bytes } = await readCid(cid, (path, headers) =>
     ask(service, { method: 'GET', path, headers, apiKey: '', isRepeatable: true }),
   );

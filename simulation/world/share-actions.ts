@@ -2,7 +2,7 @@
 import { dayMs } from '../../shared/time.ts';
 import type { Actor, Doing } from './actor.ts';
 import { answerJson } from './asking.ts';
-import { Violation } from './model.ts';
+import { changing, Violation } from './model.ts';
 
 /** Makes a share of a file. */
 export async function shareFile(actor: Actor, { of, opens, days }: Doing<'share'>): Promise<void> {
@@ -46,7 +46,8 @@ export async function openAsReceiver(actor: Actor, { of, receiver }: Doing<'open
   const share = model.share(of);
   if (share?.id === undefined) return;
   const token = `receiver-${of}-${receiver}-${Math.floor(actor.now / 300_000)}-0123456789`;
-  const from = actor.now;
+  const { now: from } = actor;
+  const { totals } = share;
   const isFirst = !share.tokens.has(token);
   share.tokens.set(token, from);
   if (isFirst) share.unsure += 1;
@@ -58,7 +59,7 @@ export async function openAsReceiver(actor: Actor, { of, receiver }: Doing<'open
   const body = answerJson<{ record?: string; opensLeft?: number }>(told.answer);
   if (told.status === 200 && body.opensLeft === undefined) return;
   const replayed = told.answer?.headers.get('Idempotency-Replayed') === 'true';
-  model.shareOpened(share, { from, to: actor.now, token, seen: told, ...body, replayed });
+  model.shareOpened(share, { ...told, ...body }, { from, to: actor.now, totals, token, replayed });
   // One that is repeated was made by an attempt before, whose answer nobody has.
   if (isFirst && (told.status === 200 ? !replayed : told.isCertain)) share.unsure -= 1;
 }
@@ -79,14 +80,28 @@ export async function changeShareTerms(actor: Actor, { of, opens, days }: Doing<
   const share = actor.world.model.share(of);
   if (share?.id === undefined || share.account !== actor.account) return;
   const end = days === undefined ? undefined : Math.round(actor.now + days * dayMs);
-  const before = share.answered;
-  if (opens !== undefined) share.totals = [...share.totals, opens];
-  if (end !== undefined) share.ends = [...share.ends, end];
+  const { answered: before, file } = share;
+  const setTotal = opens === undefined ? undefined : changing(share, 'totals', opens);
+  const setEnd = end === undefined ? undefined : changing(share, 'ends', end);
+  // A guest's file ends with the last of its shares.
+  if (end !== undefined && file.isOfGuest) {
+    const all = actor.world.model.shares.filter((each) => each.file === file);
+    file.ends = [...file.ends, ...all.flatMap(({ ends }) => ends)];
+  }
+  const { ends: fileEnds } = file;
   const json = { ...(opens !== undefined && { opens }), ...(end !== undefined && { expiresAt: new Date(end) }) };
   const told = await actor.ask('PATCH', `/v1/shares/${share.id}`, { json });
   if (told.status !== 200) return;
-  const now = answerJson<{ opens?: number; opensLeft?: number }>(told.answer);
-  if (opens !== undefined && before > opens) throw new Violation(`step ${of} opens ${opens} times, after ${before}`);
-  const used = (now.opens ?? 0) - (now.opensLeft ?? 0);
+  const now = answerJson<{ opens: number; opensLeft: number; expiresAt: string }>(told.answer);
+  const ended = Date.parse(now.expiresAt);
+  if (opens !== undefined && (before > opens || now.opens !== opens))
+    throw new Violation(`step ${of} opens ${now.opens} times, of ${opens}, after ${before}`);
+  const used = now.opens - now.opensLeft;
   if (used < before) throw new Violation(`step ${of} was opened ${before} times, and counts ${used}`);
+  // It may end with its file, whose end may change meanwhile.
+  const isKnown = file.ends === fileEnds;
+  if (end !== undefined && ended !== end && (ended > end || (isKnown && !file.ends.includes(ended))))
+    throw new Violation(`step ${of} was to end at ${end}, and ends at ${ended}`);
+  if (setTotal?.() === true) share.left.clear();
+  setEnd?.(ended);
 }
