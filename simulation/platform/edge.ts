@@ -28,18 +28,27 @@ export class Edge {
     this.#o = options;
   }
 
-  /** Ends everything that runs for requests, as the end of an isolate does. */
-  crash(): void {
+  /**
+   * Ends everything that runs for requests, as the end of an isolate does.
+   * @returns whether there was something
+   */
+  crash(): boolean {
+    const { size } = this.#running;
     for (const [owner, broken] of this.#running) {
       this.#o.scheduler.kill(owner);
       broken();
     }
     this.#running.clear();
+    return size > 0;
   }
 
-  /** Breaks the lines of all clients; what they have begun may go on for a while. */
-  disconnect(): void {
+  /**
+   * Breaks the lines of all clients; what they have begun may go on for a while.
+   * @returns whether there was one
+   */
+  disconnect(): boolean {
     for (const broken of this.#running.values()) broken();
+    return this.#running.size > 0;
   }
 
   /** Sends a request. @throws Broken */

@@ -21,9 +21,11 @@ export class SimulatedFront {
     this.#o = options;
   }
 
-  /** Ends the process, and each line to it; another one begins at once. */
-  end(): void {
+  /** Ends the process, and each line to it; another one begins at once. @returns whether there was one */
+  end(): boolean {
+    const { size } = this.#running;
     for (const each of this.#running) each.end();
+    return size > 0;
   }
 
   /** Takes a request; undefined: it goes to the Worker as it is. */

@@ -62,8 +62,11 @@ export class SimulatedObject {
     return this.#running > 0;
   }
 
-  /** Ends the instance as a power cut would: what is not committed has never happened. */
-  crash(): void {
+  /**
+   * Ends the instance as a power cut would: what is not committed has never happened.
+   * @returns whether there was one
+   */
+  crash(): boolean {
     const instance = this.#instance;
     this.#instance = undefined;
     this.#held = [];
@@ -72,6 +75,7 @@ export class SimulatedObject {
     this.storage.rollback();
     if (instance !== undefined) this.#o.scheduler.kill(instance.owner);
     this.#armAlarm();
+    return instance !== undefined;
   }
 
   /** Makes a call. @param path the names of getters, and of the method */

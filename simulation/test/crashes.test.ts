@@ -50,3 +50,15 @@ test.for(tried)('nothing is violated by %s in "%s", wherever it comes', async ([
     if (!long) return;
   }
 });
+
+test.for([
+  { kind: 'object crashes', nth: 0, afterTasks: 1 },
+  { kind: 'isolate ends', afterTasks: 1 },
+  { kind: 'lines break', afterTasks: 1 },
+  { kind: 'front ends', afterTasks: 1 },
+] as const)('a fault that finds nothing to end waits for something: $kind', async (fails) => {
+  const steps = handedOver.bursts[0]?.steps.slice(0, 2).map((each) => ({ ...each, atMs: 90_000 })) ?? [];
+  const bursts = [{ atMs: 0, steps: [{ id: 100, atMs: 60_000, fails }, ...steps] }];
+  const { history } = await runPlan(code, { ...handedOver, bursts });
+  expect(history.join('\n')).toMatch(/fault 100 strikes[^]*, 2 attempts\)/);
+});

@@ -3,8 +3,14 @@ import { newOwner, type Owner } from '../host/scheduler.ts';
 import type { ActingWorld } from './actor.ts';
 import type { SimulatedFault } from './plan.ts';
 
-/** A fault that strikes after so many tasks, or commits. */
-type Armed = { after: number; of: 'tasks' | 'commits'; strike(owner: Owner): void };
+/**
+ * A fault that strikes after so many tasks, or commits: at the first one from then on where there
+ * is something to end.
+ */
+type Armed = { after: number; of: 'tasks' | 'commits'; name: string; strike: Strike };
+
+/** @returns whether there was something to end */
+type Strike = (owner: Owner) => boolean;
 
 export class Faults {
   readonly #world: ActingWorld;
@@ -51,13 +57,13 @@ export class Faults {
       case 'isolate ends':
         return this.#arm(fault.afterTasks, name, () => service.edge.crash());
       case 'front ends':
-        return this.#arm(fault.afterTasks, name, () => service.front?.end());
+        return this.#arm(fault.afterTasks, name, () => service.front?.end() ?? false);
       case 'lines break':
         return this.#arm(fault.afterTasks, name, () => service.edge.disconnect());
       case 'object crashes':
         return this.#arm(fault.afterTasks, name, () => {
           const busy = service.objects.filter(({ isBusy }) => isBusy);
-          busy[fault.nth % Math.max(1, busy.length)]?.crash();
+          return busy[fault.nth % Math.max(1, busy.length)]?.crash() ?? false;
         });
       case 'crash at a commit':
         this.#arm(fault.afterCommits, name, (owner) => this.#crashAtCommit(owner, fault.isKept, name), 'commits');
@@ -67,28 +73,27 @@ export class Faults {
     }
   }
 
-  #arm(after: number, name: string, strike: (owner: Owner) => void, of: Armed['of'] = 'tasks'): number {
-    const struck = (owner: Owner): void => {
-      this.#world.tell(`${name} strikes ${of === 'commits' ? owner.name.split(' ')[0] : ''}`.trim());
-      strike(owner);
-    };
-    this.#armed.push({ after, of, strike: struck });
+  #arm(after: number, name: string, strike: Strike, of: Armed['of'] = 'tasks'): number {
+    this.#armed.push({ after, of, name, strike });
     return 0;
   }
 
   #count(of: Armed['of'], owner: Owner): void {
     for (const each of this.#armed) if (each.of === of) each.after -= 1;
-    const at = this.#armed.findIndex((each) => each.of === of && each.after <= 0);
-    if (at !== -1) this.#armed.splice(at, 1)[0]?.strike(owner);
+    const at = this.#armed.findIndex((each) => each.of === of && each.after <= 0 && each.strike(owner));
+    if (at === -1) return;
+    const [struck] = this.#armed.splice(at, 1);
+    this.#world.tell(`${struck?.name} strikes ${of === 'commits' ? owner.name.split(' ')[0] : ''}`.trim());
   }
 
   /**
    * Ends an object just before what it wrote is kept, or just after, with its answers under way.
    */
-  #crashAtCommit(owner: Owner, isKept: boolean, name: string): void {
-    const crash = (): void => this.#world.service.objects.find((each) => each.name === owner.name)?.crash();
-    if (isKept) this.#arm(1, name, crash);
-    else crash();
+  #crashAtCommit(owner: Owner, isKept: boolean, name: string): boolean {
+    const object = this.#world.service.objects.find((each) => each.name === owner.name);
+    if (object === undefined || !isKept) return object?.crash() ?? false;
+    this.#arm(1, name, () => object.crash());
+    return true;
   }
 
   /**

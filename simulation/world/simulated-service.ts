@@ -103,11 +103,10 @@ export class SimulatedService {
     return [this.accounts, this.pins, this.shares].flatMap(({ objects }) => [...objects.values()]);
   }
 
-  /** Ends everything at once, as a power cut does. */
-  cutPower(): void {
-    this.front?.end();
-    this.edge.crash();
-    for (const object of this.objects) object.crash();
+  /** Ends everything at once, as a power cut does. @returns whether something ran */
+  cutPower(): boolean {
+    const ends = [this.front?.end(), this.edge.crash(), ...this.objects.map((object) => object.crash())];
+    return ends.includes(true);
   }
 
   /** Gives the memory of all objects back: nothing may call them any more. */
