@@ -37,6 +37,36 @@ test.for(historyFiles.filter((_, at) => ci || at % 6 === 0))('nothing is violate
   expect(run.violation, run.history.join('\n')).toBeUndefined();
 });
 
+test('who opens, changes or revokes a share is asked for one of a file that was stored before', () => {
+  const [stored, shared] = [new Map<number, number>(), new Map<number, number>()];
+  const asked = Array.from({ length: 10 }, (_, seed) => planOf(code, String(seed), 0.5)).flatMap(({ bursts }) => {
+    stored.clear();
+    shared.clear();
+    return bursts.flatMap(({ steps }) =>
+      steps
+        .toSorted((a, b) => a.atMs - b.atMs)
+        .flatMap((step) => {
+          if (!('does' in step)) return [];
+          const { does, id, by } = step;
+          if (/^(store|storeSigned|upload)$/.test(does.kind)) stored.set(id, by);
+          if (does.kind === 'share' && stored.get(does.of) === by) shared.set(id, by);
+          return /^(open|change|revoke)$/.test(does.kind) && 'of' in does ? [shared.has(Number(does.of))] : [];
+        }),
+    );
+  });
+  expect(asked.length).toBeGreaterThan(50);
+  expect(asked).not.toContain(false);
+});
+
+test('actions meet only where each asks for something', async () => {
+  const of = 99;
+  const does = [{ kind: 'list' }, { kind: 'read', of }, { kind: 'revoke', of }, { kind: 'list' }] as const;
+  const steps = does.map((each, i) => ({ id: i, atMs: 0, does: each, by: 0 }));
+  const plan: Plan = { ...briefly('1'), bursts: [{ atMs: 0, steps }] };
+  const { reached } = await runPlan(code, plan, true);
+  expect([...reached.keys()].filter((name) => name.startsWith('pair'))).toEqual(['pair list + list']);
+});
+
 test('the model is one that can be read: at most 500 lines', () => {
   const lines = ['model', 'quotas', 'promises', 'denials'].map(
     (name) => readFileSync(join(import.meta.dirname, `../world/${name}.ts`), 'utf8').split('\n').length - 1,

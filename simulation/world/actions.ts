@@ -11,7 +11,11 @@ import { readSigned, store, storeSigned, upload } from './storing.ts';
 export async function act(world: ActingWorld, step: ActionStep): Promise<void> {
   const actor = new Actor(world, step);
   const does = work[step.does.kind] as (actor: Actor, action: Action) => Promise<unknown>;
-  await world.service.scheduler.as(newOwner(`step ${step.id}`), () => does(actor, step.does));
+  try {
+    await world.service.scheduler.as(newOwner(`step ${step.id}`), () => does(actor, step.does));
+  } finally {
+    actor.ended?.();
+  }
 }
 
 const work = {

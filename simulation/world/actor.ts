@@ -44,6 +44,8 @@ export class Actor {
   readonly account: number;
   readonly key: SimulatedKey | undefined;
   readonly apiKey: string;
+  /** Takes note of the end of the step, once it has asked for something. */
+  ended: (() => void) | undefined;
   /** The first key of the account, as it was when the step began. */
   readonly #ownerKey: string | undefined;
 
@@ -94,7 +96,8 @@ export class Actor {
     path: string,
     o: Partial<Omit<Parameters<typeof ask>[1], 'method' | 'path'>> = {},
   ): Promise<Told> {
-    const { service, tell } = this.world;
+    const { service, tell, coverage } = this.world;
+    this.ended ??= coverage?.begun(this.step.does.kind);
     const request = { method, path, apiKey: this.apiKey, isRepeatable: method === 'GET', ...o };
     const from = this.now;
     const told = await ask(service, request);

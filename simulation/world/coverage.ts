@@ -24,15 +24,14 @@ export class Coverage {
   readonly #states = new Map<string, Map<string, string>>();
   readonly #changes = new Map<string, number>();
 
-  /** Runs an action, and takes note of the others that run at the same time. */
-  async during(kind: Action['kind'], work: () => Promise<void>): Promise<void> {
+  /**
+   * Takes note of an action, and of the others that run at the same time.
+   * @returns is called at its end
+   */
+  begun(kind: Action['kind']): () => void {
     for (const [other, count] of this.#running) if (count > 0) this.#add(`pair ${pairOf(kind, other)}`);
     this.#running.set(kind, (this.#running.get(kind) ?? 0) + 1);
-    try {
-      await work();
-    } finally {
-      this.#running.set(kind, (this.#running.get(kind) ?? 1) - 1);
-    }
+    return () => this.#running.set(kind, (this.#running.get(kind) ?? 1) - 1);
   }
 
   /** Takes note of the states that an object has committed. */

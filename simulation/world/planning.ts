@@ -81,6 +81,9 @@ export const kinds = Object.keys(shares) as Action['kind'][];
 /** Those that store a file. */
 const storingKinds = new Set<Action['kind']>(['store', 'storeSigned', 'upload']);
 
+/** Those about a share. */
+const ofShare = ['open', 'change', 'revoke'] as const;
+
 /** Weights of the actions in a burst. */
 type Mix = Map<Action['kind'], number>;
 
@@ -91,14 +94,19 @@ class Builder {
   readonly #reading: Random;
   readonly #isLong: boolean;
   #files: number[] = [];
+  /** The steps that share a file which an earlier step of the same account stores. */
   #shares: number[] = [];
   #keys: number[] = [];
   /** The steps of former bursts that store a file, unless it was deleted. */
   #stored: number[] = [];
   /** Contents of a burst. */
   #contents: readonly [number, ...number[]] = [0];
-  /** The account of each step. */
+  /** The account of each step, and its time, in ms from the beginning. */
   readonly #owners = new Map<number, number>();
+  readonly #times = new Map<number, number>();
+  /** The steps that store what they have, unless something fails. */
+  readonly #storing = new Set<number>();
+  #burstMs = 0;
   #id = 0;
 
   constructor(
@@ -115,6 +123,7 @@ class Builder {
 
   burst(atMs: number): Burst {
     const random = this.#random;
+    this.#burstMs = atMs;
     const large = random.chance(0.3) ? 0.5 : 0.05;
     const one = this.#content(large);
     // In some bursts everybody has the same bytes, so that what is done to one CID meets.
@@ -179,6 +188,8 @@ class Builder {
       const widthMs = random.spread(1, 3_000);
       const when = (): number => Math.round(atMs + random.next() * widthMs);
       const mix = this.#mix();
+      // In some, all that can be done to a share meets.
+      if (this.#shares.length > 0 && random.chance(0.3)) for (const kind of ofShare) mix.set(kind, 40);
       for (let left = 3 + random.below(9); left > 0; left -= 1) steps.push(this.#step(when(), mix, owner()));
       for (let left = random.below(4); left > 0; left -= 1)
         steps.push({ id: this.#next(), atMs: when(), fails: this.#fault(30 * secondMs) });
@@ -195,14 +206,23 @@ class Builder {
   #step(atMs: number, mix: Mix, anybody: number): Step {
     const random = this.#random;
     const id = this.#next();
+    this.#times.set(id, this.#burstMs + atMs);
     const does = this.#action(id, mix);
     // Others than the owner of a file ask for it as well, but seldom.
     const owner = 'of' in does && !random.chance(0.06) ? this.#owners.get([does.of].flat()[0] ?? 0) : undefined;
     const by = owner ?? anybody;
     this.#owners.set(id, by);
+    if (storingKinds.has(does.kind) && !('lie' in does) && !('isAbandoned' in does && does.isAbandoned))
+      this.#storing.add(id);
+    if (does.kind === 'share' && owner !== undefined && this.#storing.has(does.of) && this.#isBefore(does.of, id))
+      this.#shares.push(id);
     const keys = this.#keys.filter((key) => key !== id && this.#owners.get(key) === by);
     const isOfKey = keys.length > 0 && random.chance(0.2);
     return { id, atMs, does, by, ...(isOfKey && { withKey: this.#one(keys) }) };
+  }
+
+  #isBefore(one: number, other: number): boolean {
+    return (this.#times.get(one) ?? 0) < (this.#times.get(other) ?? 0);
   }
 
   #next(): number {
@@ -222,7 +242,8 @@ class Builder {
   #action(id: number, mix: Mix): Action {
     const random = this.#random;
     const kind = this.#kind(mix);
-    const [of, share, key] = [this.#one(this.#files), this.#one(this.#shares), this.#one(this.#keys)];
+    const shares = this.#shares.filter((each) => this.#isBefore(each, id));
+    const [of, share, key] = [this.#one(this.#files), this.#one(shares), this.#one(this.#keys)];
     if (of === 0 || kind === 'store') return this.#store(id);
     switch (kind) {
       case 'upload':
@@ -232,7 +253,6 @@ class Builder {
       case 'expire':
         return { kind, of, days: random.chance(0.1) ? null : this.#days(200) };
       case 'share':
-        this.#shares.push(id);
         return { kind, of, opens: 1 + random.below(4), days: this.#days(30) };
       case 'open':
         return share === 0 ? { kind: 'read', of } : { kind, of: share, receiver: random.below(3) };

@@ -120,10 +120,7 @@ async function runBurst(
   let lastMs = 0;
   const carryOut = async (step: Step): Promise<void> => {
     await scheduler.sleep(step.atMs, `until step ${step.id}`);
-    if ('does' in step) {
-      const work = (): Promise<void> => act(world, step);
-      return await (world.coverage?.during(step.does.kind, work) ?? work());
-    }
+    if ('does' in step) return await act(world, step);
     const forMs = faults.begin(step.fails, `fault ${step.id}`);
     lastMs = Math.max(lastMs, scheduler.now + forMs);
   };
