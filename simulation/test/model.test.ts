@@ -1,6 +1,8 @@
 import { expect, test, vi } from 'vitest';
-import type { Actor } from '../world/actor.ts';
+import type { ActingWorld, Actor } from '../world/actor.ts';
+import { act } from '../world/actions.ts';
 import { changing, Model, type ModelFile, type ModelShare } from '../world/model.ts';
+import type { Action } from '../world/plan.ts';
 import { openAsReceiver } from '../world/share-actions.ts';
 
 // Nothing of the service is needed here.
@@ -99,4 +101,40 @@ test('an acknowledged change is the only one that may hold, unless another may c
   // What is not known before a change may come after it.
   changing(file, 'ends', 5)();
   expect(file.ends).toEqual([2, 3, 4, 5]);
+});
+
+const ofOthers: Action[] = [
+  { kind: 'read', of: 1 },
+  { kind: 'receipt', of: 1 },
+  { kind: 'verify', of: 1 },
+  { kind: 'note', of: 1 },
+  { kind: 'expire', of: 1, days: 2 },
+  { kind: 'delete', of: 1 },
+  { kind: 'deleteAll', of: [1, 2] },
+  { kind: 'share', of: 1, opens: 2, days: 2 },
+  { kind: 'change', of: 3, opens: 2 },
+  { kind: 'revoke', of: 3 },
+  { kind: 'revokeKey', of: 4 },
+];
+
+test.for(ofOthers)('a stranger who is answered $kind is found, and changes nothing that is known', async (does) => {
+  const model = new Model();
+  for (const step of [1, 2]) {
+    const file = { step, account: 1, key: undefined, isOfGuest: true, mode: 'plain', begunAt: 0 } as const;
+    Object.assign(model.begin({ ...file, ends: [Infinity] }, 2), { fileId: `file-${step}` });
+  }
+  const [file] = model.files;
+  model.shares.push({ step: 3, id: 'it', account: 1, file, totals: [2], ends: [Infinity] } as unknown as ModelShare);
+  const keys = new Map([[4, { id: 'key', account: 1 }]]);
+  const known = structuredClone([model.files, model.shares]);
+  let status = 200;
+  const answer = async () => ({ status, headers: new Headers(), bytes: new Uint8Array(), isWhole: true });
+  const scheduler = { now: 5, later: () => () => undefined, as: (_: unknown, work: () => unknown) => work() };
+  const service = { scheduler, edge: { fetch: answer } };
+  const world = { service, model, keys, accounts: [], tell: () => undefined } as unknown as ActingWorld;
+  const done = async (): Promise<void> => await act(world, { id: 9, atMs: 0, by: 0, does });
+  await expect(done()).rejects.toThrow('a stranger');
+  status = 404;
+  await done();
+  expect([model.files, model.shares]).toEqual(known);
 });

@@ -75,12 +75,14 @@ export async function makeKey(actor: Actor, { kind, files, bytes, days }: Doing<
 export async function revokeKey(actor: Actor, { of }: Doing<'revokeKey'>): Promise<void> {
   const { keys, model, accounts } = actor.world;
   const key = keys.get(of);
-  if (key === undefined || key.account !== actor.step.by) return;
+  if (key === undefined) return;
+  const { apiKey = '' } = accounts[actor.step.by] ?? {};
+  actor.isStranger = key.account !== actor.step.by;
+  if (actor.isStranger) return void (await actor.ask('DELETE', `/v1/keys/${key.id}`, { apiKey }));
   endShares(actor);
   key.endsFrom = Math.min(key.endsFrom, actor.now);
   const files = model.files.filter((each) => key.isInvitation && each.key === of);
   for (const file of files) model.deleting(file, actor.now);
-  const { apiKey = '' } = accounts[actor.step.by] ?? {};
   const told = await actor.ask('DELETE', `/v1/keys/${key.id}`, { isRepeatable: true, apiKey });
   if (told.status !== 200) return;
   key.endsBy = Math.min(key.endsBy, actor.now);

@@ -1,8 +1,8 @@
 /** The steps of clients and the operator, and what the model hears of them. */
 import { newOwner } from '../host/scheduler.ts';
 import { close, makeKey, revokeKey, rotate, setQuota } from './account-actions.ts';
-import { Actor, type ActingWorld, type ActionStep, type Doing } from './actor.ts';
-import { deny, expire, lookAtFile, note, remove } from './file-actions.ts';
+import { Actor, Refused, type ActingWorld, type ActionStep, type Doing } from './actor.ts';
+import { deny, expire, lookAtFile, note, remove, removeAll } from './file-actions.ts';
 import type { Action } from './plan.ts';
 import { changeShareTerms, openAsReceiver, revoke, shareFile } from './share-actions.ts';
 import { readSigned, store, storeSigned, upload } from './storing.ts';
@@ -13,6 +13,8 @@ export async function act(world: ActingWorld, step: ActionStep): Promise<void> {
   const does = work[step.does.kind] as (actor: Actor, action: Action) => Promise<unknown>;
   try {
     await world.service.scheduler.as(newOwner(`step ${step.id}`), () => does(actor, step.does));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
   } finally {
     actor.ended?.();
   }
@@ -26,8 +28,8 @@ const work = {
   readSigned,
   receipt: lookAtFile,
   verify: lookAtFile,
-  delete: (actor: Actor, { of }: Doing<'delete'>) => remove(actor, [of]),
-  deleteAll: (actor: Actor, { of }: Doing<'deleteAll'>) => remove(actor, of),
+  delete: remove,
+  deleteAll: removeAll,
   list: (actor: Actor) => actor.ask('GET', '/v1/storage?limit=100'),
   expire,
   note,

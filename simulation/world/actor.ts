@@ -1,7 +1,7 @@
 /** A step of a client or the operator: with which keys it asks, and what its history says. */
 import { ask, type Told } from './asking.ts';
 import type { Coverage } from './coverage.ts';
-import { Violation, type Model, type ModelFile } from './model.ts';
+import { Violation, type Model, type ModelFile, type ModelShare } from './model.ts';
 import type { KeyTerms } from './promises.ts';
 import type { Action, Step } from './plan.ts';
 import { adminToken, type SimulatedService } from './simulated-service.ts';
@@ -37,6 +37,9 @@ export type Doing<K extends Action['kind']> = Action extends infer A
     : never
   : never;
 
+/** The end of a step that asks for what is of another account. */
+export class Refused extends Error {}
+
 /** The actor of a step. */
 export class Actor {
   readonly world: ActingWorld;
@@ -46,6 +49,8 @@ export class Actor {
   readonly apiKey: string;
   /** Takes note of the end of the step, once it has asked for something. */
   ended: (() => void) | undefined;
+  /** Set once it asks for what is of another account: that must be refused, and ends the step. */
+  isStranger = false;
   /** The first key of the account, as it was when the step began. */
   readonly #ownerKey: string | undefined;
 
@@ -72,10 +77,24 @@ export class Actor {
     return this.world.accounts[this.account]?.apiKey === this.#ownerKey;
   }
 
-  /** The file of a step, if it is known by an ID and is of the same account. */
+  /** The file of a step, if it is known by an ID. */
   known(step: number): ModelFile | undefined {
     const file = this.world.model.file(step);
-    return file?.fileId !== undefined && file.account === this.account ? file : undefined;
+    return file?.fileId === undefined ? undefined : this.#owned(file);
+  }
+
+  /** The share of a step, if it is known by an ID. */
+  knownShare(step: number): ModelShare | undefined {
+    const share = this.world.model.share(step);
+    const copy = share && this.#owned(share);
+    return copy === share ? share : copy && { ...copy, file: { ...copy.file } };
+  }
+
+  /** What a step names; of another account a copy, as nothing may happen to it. */
+  #owned<T extends { account: number }>(it: T): T {
+    if (it.account === this.account) return it;
+    this.isStranger = true;
+    return { ...it };
   }
 
   async operate(method: string, path: string, json?: unknown): Promise<Told> {
@@ -108,6 +127,8 @@ export class Actor {
     if (isAccepted && this.key.endsBy < from) throw new Violation('a key that has ended was accepted');
     if (isAccepted && this.key.isInvitation && path.startsWith('/v1/storage/') && method !== 'POST')
       throw new Violation(`a guest is answered ${method} ${path}`);
-    return told;
+    if (!this.isStranger) return told;
+    if (told.status >= 200 && told.status < 300) throw new Violation(`a stranger is answered ${method} ${path}`);
+    throw new Refused();
   }
 }

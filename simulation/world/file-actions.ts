@@ -7,9 +7,9 @@ import { changing, mustBeGone, Violation, type ModelFile } from './model.ts';
 /** Asks about a file, or for its bytes. */
 export async function lookAtFile(actor: Actor, action: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
   const { kind } = action;
+  if (kind === 'read' && action.isByCid === true) return await readByCid(actor, action.of);
   const file = actor.known(action.of);
   if (file === undefined) return;
-  if (kind === 'read' && action.isByCid === true) return await readByCid(actor, file);
   const from = actor.now;
   if (kind === 'receipt')
     return await checkReceipt(actor, file, await actor.ask('GET', `/v1/storage/${file.fileId}/receipt`));
@@ -19,9 +19,11 @@ export async function lookAtFile(actor: Actor, action: Doing<'read' | 'receipt' 
 }
 
 /** Reads the bytes of a file by its CID, as somebody who knows nothing else of it. */
-async function readByCid(actor: Actor, file: ModelFile): Promise<void> {
+async function readByCid(actor: Actor, of: number): Promise<void> {
   const from = actor.now;
-  const { bytes, ...told } = await readCid(file.cid ?? '', (path, headers) =>
+  const file = actor.world.model.file(of);
+  if (file?.cid === undefined) return;
+  const { bytes, ...told } = await readCid(file.cid, (path, headers) =>
     actor.ask('GET', path, { headers, apiKey: '' }),
   );
   // What the service encrypted comes as it is stored.
@@ -29,26 +31,38 @@ async function readByCid(actor: Actor, file: ModelFile): Promise<void> {
   actor.world.model.read(file, from, actor.now, { ...told, ...content, isByCid: true });
 }
 
-/** Deletes files, and looks at the receipt of one. */
-export async function remove(actor: Actor, steps: readonly number[]): Promise<void> {
+/** Deletes a file, and looks at the receipt. */
+export async function remove(actor: Actor, { of }: { of: number }): Promise<void> {
   const { model } = actor.world;
-  const files = [...new Set(steps.map((of) => actor.known(of)).filter((each) => each !== undefined))];
-  const [only, ...others] = files;
-  if (only === undefined) return;
+  const file = actor.known(of);
+  if (file === undefined) return;
   const from = actor.now;
-  const wasAlone = files.every(({ deletions, goneFrom }) => deletions === 0 && goneFrom === Infinity);
-  for (const file of files) model.deleting(file, from);
-  if (others.length === 0) {
-    const told = await actor.ask('DELETE', `/v1/storage/${only.fileId}`, { isRepeatable: true });
-    if (told.status === 200 || (told.status === 404 && told.isCertain))
-      model.deleted(only, from, actor.now, told, wasAlone && only.deletions === 1 && told.attempts === 1);
-    else if (told.status === 404) model.deleted(only, from, actor.now, told, false);
-    return await checkReceipt(actor, only, told);
-  }
-  const json = { files: files.map(({ fileId }) => fileId) };
+  const wasAlone = file.deletions === 0 && file.goneFrom === Infinity;
+  model.deleting(file, from);
+  const told = await actor.ask('DELETE', `/v1/storage/${file.fileId}`, { isRepeatable: true });
+  if (told.status === 200 || (told.status === 404 && told.isCertain))
+    model.deleted(file, from, actor.now, told, wasAlone && file.deletions === 1 && told.attempts === 1);
+  else if (told.status === 404) model.deleted(file, from, actor.now, told, false);
+  await checkReceipt(actor, file, told);
+}
+
+/** Deletes files; those of another account stay. */
+export async function removeAll(actor: Actor, { of }: Doing<'deleteAll'>): Promise<void> {
+  const { model } = actor.world;
+  const [first, ...others] = new Set(of.filter((step) => model.file(step)?.fileId !== undefined));
+  if (first === undefined) return;
+  if (others.length === 0) return await remove(actor, { of: first });
+  const all = [first, ...others].map((step) => model.file(step)).filter((file) => file !== undefined);
+  const own = all.filter(({ account }) => account === actor.account);
+  const from = actor.now;
+  for (const file of own) model.deleting(file, from);
+  const json = { files: all.map(({ fileId }) => fileId) };
   const told = await actor.ask('POST', '/v1/storage/delete', { json, isRepeatable: true });
   if (told.status !== 200) return;
-  for (const file of files) model.deleted(file, from, actor.now, { status: 0, code: undefined }, false);
+  for (const file of own) model.deleted(file, from, actor.now, { status: 0, code: undefined }, false);
+  const { notFound = [] } = answerJson<{ notFound?: string[] }>(told.answer);
+  const strange = all.find((file) => !own.includes(file) && !notFound.includes(file.fileId ?? ''));
+  if (strange) throw new Violation(`a stranger deletes the file of step ${strange.step}`);
 }
 
 /** Checks that what a receipt calls gone is gone, unless somebody else has the same bytes. */

@@ -66,8 +66,8 @@ export async function openAsReceiver(actor: Actor, { of, receiver }: Doing<'open
 
 /** Ends a share. */
 export async function revoke(actor: Actor, { of }: Doing<'revoke'>): Promise<void> {
-  const share = actor.world.model.share(of);
-  if (share?.id === undefined || share.account !== actor.account) return;
+  const share = actor.knownShare(of);
+  if (share?.id === undefined) return;
   share.goneFrom = Math.min(share.goneFrom, actor.now);
   if (share.file.isOfGuest) share.file.goneFrom = Math.min(share.file.goneFrom, actor.now);
   const told = await actor.ask('DELETE', `/v1/shares/${share.id}`, { isRepeatable: true });
@@ -77,8 +77,8 @@ export async function revoke(actor: Actor, { of }: Doing<'revoke'>): Promise<voi
 
 /** Changes how often, or how long, a share opens. */
 export async function changeShareTerms(actor: Actor, { of, opens, days }: Doing<'change'>): Promise<void> {
-  const share = actor.world.model.share(of);
-  if (share?.id === undefined || share.account !== actor.account) return;
+  const share = actor.knownShare(of);
+  if (share?.id === undefined) return;
   const end = days === undefined ? undefined : Math.round(actor.now + days * dayMs);
   const { answered: before, file } = share;
   const setTotal = opens === undefined ? undefined : changing(share, 'totals', opens);
