@@ -11,8 +11,8 @@ export type BucketOptions = {
 export class SimulatedBucket {
   readonly behaviour: Behaviour;
   readonly objects = new Map<string, StoredObject>();
-  /** CIDs whose index was changed here. */
-  readonly damaged = new Set<string>();
+  /** The keys whose bytes were changed here. */
+  readonly #damaged = new Set<string>();
   readonly #o: BucketOptions;
 
   constructor(behaviour: Behaviour, options: BucketOptions) {
@@ -37,19 +37,41 @@ export class SimulatedBucket {
 
   /** Has an object from now on. */
   protected store(key: string, bytes: Uint8Array): void {
-    this.damaged.delete(key.split('cid/').at(-1) ?? '');
+    this.#damaged.delete(key);
     this.objects.set(key, { bytes, at: this.behaviour.scheduler.now });
   }
 
-  /** Changes the last byte of the index of a CID. */
-  damage(cid: string): void {
-    this.damaged.add(cid);
-    for (const [key, { bytes, at }] of this.objects) {
-      if (!key.endsWith(`cid/${cid}`)) continue;
-      const other = bytes.slice();
-      other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
-      this.objects.set(key, { bytes: other, at });
-    }
+  /** Changes the last byte of an object. */
+  damage(key: string): void {
+    const { bytes = new Uint8Array(), at = 0 } = this.objects.get(key) ?? {};
+    if (bytes.length === 0) return;
+    this.#damaged.add(key);
+    this.objects.set(key, {
+      bytes: Uint8Array.from(bytes, (byte, i) => (i === bytes.length - 1 ? byte ^ 1 : byte)),
+      at,
+    });
+  }
+
+  /** The keys of the objects that a CID needs: its index, and those that this names. */
+  keysOf(cid: string): string[] {
+    const index = this.keys.find((key) => key.endsWith(`cid/${cid}`));
+    const bytes = Buffer.from(this.objects.get(index ?? '')?.bytes ?? []);
+    if (index === undefined || bytes.length === 0) return [];
+    // docs/object-stores.md
+    const folder = index.replace(/cid\/.*$/, `data/${bytes.toString('hex', 8, 24)}`);
+    const numbers = Array.from({ length: bytes.readUInt32BE(32) }, (_, i) => bytes.readUInt32BE(36 + 8 * i));
+    return [index, ...numbers.map((n) => `${folder}/${String(n).padStart(8, '0')}`)];
+  }
+
+  /** Tells whether it has every byte of a CID. */
+  holds(cid: string): boolean {
+    const keys = this.keysOf(cid);
+    return keys.length > 0 && keys.every((key) => this.objects.has(key));
+  }
+
+  /** Tells whether it has every byte of a CID, as it was. */
+  holdsWell(cid: string): boolean {
+    return this.holds(cid) && !this.keysOf(cid).some((key) => this.#damaged.has(key));
   }
 
   /** The binding, for everybody. */

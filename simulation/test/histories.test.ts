@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
+import { dayMs } from '../../shared/time.ts';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
-import type { Plan } from '../world/plan.ts';
+import type { Plan, Step } from '../world/plan.ts';
 import { historyFiles, planFrom } from './histories.ts';
 import { ci } from '../../testkit/long-run.ts';
 
@@ -65,6 +66,19 @@ test('actions meet only where each asks for something', async () => {
   const plan: Plan = { ...briefly('1'), bursts: [{ atMs: 0, steps }] };
   const { reached } = await runPlan(code, plan, true);
   expect([...reached.keys()].filter((name) => name.startsWith('pair'))).toEqual(['pair list + list']);
+});
+
+test.for(['lose', 'damage'] as const)('a bucket may %s the index of a file, or its bytes', async (kind) => {
+  const topology = { kinds: ['r2', 's3'], replicas: 2 } as const;
+  const store = { kind: 'store', mode: 'plain', content: 3, isRepeatable: true } as const;
+  const steps: Step[] = [
+    { id: 1, atMs: 0, does: store, by: 0 },
+    { id: 2, atMs: 60_000, fails: { kind, backend: 'b0', nth: 0 } },
+    { id: 3, atMs: 9 * dayMs, fails: { kind, backend: 'b1', nth: 1 } },
+  ];
+  const { history, violation } = await runPlan(code, { ...briefly('1'), topology, bursts: [{ atMs: 0, steps }] });
+  expect(history.join('\n')).toMatch(new RegExp(`fault 2: ${kind} \\S+/cid/[^]*fault 3: ${kind} \\S+/data/`));
+  expect(violation).toBeUndefined();
 });
 
 test('the model is one that can be read: at most 500 lines', () => {

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
+import { encodeIndex } from '../../worker/backends/objects/object-index.ts';
 import { bundledModule, startWorker } from '../../testkit/workerd.ts';
 import { Random } from '../host/random.ts';
+import { Scheduler } from '../host/scheduler.ts';
+import { Behaviour } from '../platform/behaviour.ts';
+import { SimulatedBucket } from '../platform/simulated-bucket.ts';
 import { Storage } from '../platform/storage.ts';
 import { resultsOf } from './storage-script.ts';
 
@@ -32,4 +36,29 @@ test('a crash takes back what was not committed, with the alarm', async () => {
   storage.rollback();
   expect(storage.sql.exec('SELECT a FROM t').toArray()).toEqual([{ a: 1 }]);
   expect(await storage.getAlarm()).toBe(1);
+});
+
+test('a simulated bucket has a file while it has each object that the index names, as it was', () => {
+  const id = '0123456789abcdef'.repeat(2);
+  const objects = [
+    { n: 1, bytes: 3 },
+    { n: 12, bytes: 4 },
+  ];
+  const index = encodeIndex({ id, size: 7, objects, leaves: { digests: new Uint8Array(32) }, nodes: [] });
+  const keys = [`p/data/${id}/00000001`, `p/data/${id}/00000012`, 'p/cid/bafy'];
+  const bucketOf = (): SimulatedBucket => {
+    const scheduler = new Scheduler('bucket');
+    const bucket = new SimulatedBucket(new Behaviour('b', scheduler), { sent: () => undefined });
+    for (const [at, key] of keys.entries())
+      bucket.objects.set(key, { bytes: at === 2 ? index : new Uint8Array(objects[at]?.bytes ?? 0), at: 0 });
+    return bucket;
+  };
+  const whole = bucketOf();
+  expect([whole.holds('bafy'), whole.holdsWell('bafy'), whole.holds('bafz')]).toEqual([true, true, false]);
+  for (const key of keys) {
+    const [without, changed] = [bucketOf(), bucketOf()];
+    without.remove(key);
+    changed.damage(key);
+    expect([without.holds('bafy'), changed.holds('bafy'), changed.holdsWell('bafy')]).toEqual([false, true, false]);
+  }
 });

@@ -97,7 +97,7 @@ export class Faults {
   }
 
   /**
-   * Takes a file from one of the backends that have it, or changes its bytes there. Another one
+   * Takes a file, or an object of it, from one of the backends, or changes its bytes there. Another one
    * must have a copy whose removal is not under way: before a removal, the service asks for the pin
    * that stays, and it read the bytes before that.
    */
@@ -121,14 +121,16 @@ export class Faults {
     const staying = others.filter((id) => !isLeaving(id));
     const copies = await Promise.all(staying.map((id) => service.holdsWell(id, cid)));
     if (!copies.includes(true)) return;
-    tell(`${name}: ${kind} ${cid} at ${backend}`);
+    // Of a bucket, the index half of the time, else an object that it names.
+    const [index, ...data] = bucket?.keysOf(cid) ?? [];
+    const key = nth % 2 === 0 ? index : data[nth % Math.max(1, data.length)];
+    tell(`${name}: ${kind} ${key ?? cid} at ${backend}`);
     if (kind === 'lose') {
       kubo?.lose(cid);
-      const index = keys.find((key) => key.endsWith(cid));
-      if (index !== undefined) bucket?.remove(index);
+      bucket?.remove(key ?? '');
     } else {
       kubo?.damage(cid);
-      bucket?.damage(cid);
+      bucket?.damage(key ?? '');
     }
   }
 }

@@ -116,16 +116,12 @@ export class SimulatedService {
 
   /** Tells whether a backend has every byte of a CID. */
   async holds(backend: string, cid: string): Promise<boolean> {
-    const bucket = this.buckets.get(backend);
-    if (bucket === undefined) return (await this.kubos.get(backend)?.holds(cid)) ?? false;
-    return [...bucket.objects.keys()].some((key) => key.endsWith(`cid/${cid}`));
+    return (await (this.kubos.get(backend) ?? this.buckets.get(backend))?.holds(cid)) ?? false;
   }
 
   /** Tells whether a backend has every byte of a CID, as it was. */
   async holdsWell(backend: string, cid: string): Promise<boolean> {
-    const kubo = this.kubos.get(backend);
-    if (kubo !== undefined) return await kubo.holdsWell(cid);
-    return (await this.holds(backend, cid)) && this.buckets.get(backend)?.damaged.has(cid) === false;
+    return (await (this.kubos.get(backend) ?? this.buckets.get(backend))?.holdsWell(cid)) ?? false;
   }
 
   /** The rows of a CID, at all backends. */
