@@ -22,19 +22,30 @@ const { values } = parseArgs({
   },
 });
 const years = Number(values.years);
-const [first, count] =
-  values.seed === undefined ? [Number(values.from), Number(values.seeds)] : [Number(values.seed), 1];
+if (!(years > 0)) refuse('years', 'a number above 0');
+const [first, count] = values.seed === undefined ? [whole('from'), whole('seeds')] : [whole('seed'), 1];
 
 /** The last message of a process. */
-type ProcessResult = { failed: number; reached: [string, number][]; cpuSeconds: number };
+type ProcessResult = { ran: number; failed: number; reached: [string, number][]; cpuSeconds: number };
 
 if (values.step === undefined) await inProcesses();
-else process.send?.(await inThisProcess(await loadCode(), Number(values.step)));
+else process.send?.(await inThisProcess(await loadCode(), whole('step')));
+
+/** The value of a flag, a whole number from 1 on. */
+function whole(flag: Exclude<keyof typeof values, 'years'>): number {
+  const text = values[flag] ?? '';
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : refuse(flag, 'a whole number from 1 on');
+}
+
+function refuse(flag: string, what: string): never {
+  console.error(`--${flag} must be ${what}`);
+  process.exit(2);
+}
 
 /** Runs the seeds in some processes, and sums up what they have reached. */
 async function inProcesses(): Promise<void> {
   const begun = performance.now();
-  const processes = Math.min(Number(values.processes), count);
+  const processes = Math.min(whole('processes'), count);
   const ended =
     processes === 1
       ? [await inThisProcess(await loadCode(), 1)]
@@ -43,11 +54,12 @@ async function inProcesses(): Promise<void> {
   for (const [name, times] of ended.flatMap((each) => each.reached))
     reached.set(name, (reached.get(name) ?? 0) + times);
   const failed = ended.reduce((sum, each) => sum + each.failed, 0);
+  const ran = ended.reduce((sum, each) => sum + each.ran, 0);
   const seconds = Math.round((performance.now() - begun) / 1_000);
-  const cpu = (ended.reduce((sum, each) => sum + each.cpuSeconds, 0) / count).toFixed(1);
+  const cpu = (ended.reduce((sum, each) => sum + each.cpuSeconds, 0) / ran).toFixed(1);
   console.log(reachedSummary(await loadCode(), reached).join('\n'));
-  console.log(`${count} seeds of ${years} years in ${seconds} s, ${cpu} s of CPU each: ${failed} with a violation`);
-  process.exitCode = failed === 0 ? 0 : 1;
+  console.log(`${ran} seeds of ${years} years in ${seconds} s, ${cpu} s of CPU each: ${failed} with a violation`);
+  process.exitCode = failed === 0 && ran === count ? 0 : 1;
 }
 
 async function inChild(i: number, processes: number): Promise<ProcessResult> {
@@ -62,9 +74,9 @@ async function inChild(i: number, processes: number): Promise<ProcessResult> {
 
 async function inThisProcess(code: Code, step: number): Promise<ProcessResult> {
   const reached = new Map<string, number>();
-  let failed = 0;
-  for (let i = 0; i < count; i += 1) {
-    const seed = String(first + i * step);
+  let [ran, failed] = [0, 0];
+  for (; ran < count; ran += 1) {
+    const seed = String(first + ran * step);
     const plan = planOf(code, seed, years);
     const run = await runPlan(code, plan, true);
     for (const [name, times] of run.reached) reached.set(name, (reached.get(name) ?? 0) + times);
@@ -77,7 +89,7 @@ async function inThisProcess(code: Code, step: number): Promise<ProcessResult> {
     await explain(code, seed, plan, run);
   }
   const { user, system } = process.cpuUsage();
-  return { failed, reached: [...reached], cpuSeconds: (user + system) / 1e6 };
+  return { ran, failed, reached: [...reached], cpuSeconds: (user + system) / 1e6 };
 }
 
 /** Prints what is left of a seed that fails when everything is left out that does not matter. */

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
@@ -79,6 +80,20 @@ test.for(['lose', 'damage'] as const)('a bucket may %s the index of a file, or i
   const { history, violation } = await runPlan(code, { ...briefly('1'), topology, bursts: [{ atMs: 0, steps }] });
   expect(history.join('\n')).toMatch(new RegExp(`fault 2: ${kind} \\S+/cid/[^]*fault 3: ${kind} \\S+/data/`));
   expect(violation).toBeUndefined();
+});
+
+test.for([
+  ['--seeds', '1,000'],
+  ['--seeds', '0'],
+  ['--from', '1.5'],
+  ['--processes', ''],
+  ['--years', 'ten'],
+])('the command refuses %s %s, instead of running nothing', (flags) => {
+  const command = join(import.meta.dirname, '../index.ts');
+  const { status, stderr, stdout } = spawnSync(process.execPath, [command, ...flags], {
+    encoding: 'utf8',
+  });
+  expect({ status, stderr, stdout }).toMatchObject({ status: 2, stderr: expect.stringContaining(flags[0] ?? '') });
 });
 
 test('the model is one that can be read: at most 500 lines', () => {
