@@ -12,8 +12,10 @@ export type NamespaceOptions = { what: string; script: string; env: Record<strin
 
 /**
  * Runs a shell script. Where the kernel does not let us make namespaces, it skips the test, and
- * says so in one line: nothing that could be installed would help.
+ * says so in one line, also under `SEALPIN_REQUIRE_ALL=1`: nothing that could be installed would
+ * help.
  * @param flags of unshare
+ * @throws where unshare itself is missing, under `SEALPIN_REQUIRE_ALL=1`
  */
 export async function inNamespaces(
   context: TestContext,
@@ -34,5 +36,7 @@ export async function inNamespaces(
   const [status, stdout, stderr] = await Promise.all([closed, text(child.stdout), text(child.stderr)]);
   if (status !== 'missing' && status !== refusedStatus && !/^unshare: /m.test(stderr))
     return { status, stdout, stderr };
+  if (status === 'missing' && process.env['SEALPIN_REQUIRE_ALL'] === '1')
+    throw new Error('unshare is missing, and SEALPIN_REQUIRE_ALL is set');
   return context.skip(`no ${o.what} can be made here (unshare)`);
 }

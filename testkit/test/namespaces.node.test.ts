@@ -1,4 +1,4 @@
-import { expect, test, type TestContext } from 'vitest';
+import { expect, test, vi, type TestContext } from 'vitest';
 import { inNamespaces } from '../namespaces.ts';
 
 test('a script that a signal ended ran, and one that the kernel refused did not', async (context) => {
@@ -12,4 +12,18 @@ test('a script that a signal ended ran, and one that the kernel refused did not'
   expect(skipped).toEqual([]);
   await ran('exit 77');
   expect(skipped).toEqual(['no folder can be made here (unshare)']);
+});
+
+test.for([
+  ['0', 'skips the test'],
+  ['1', 'fails'],
+] as const)('a script without unshare, with SEALPIN_REQUIRE_ALL=%s, %s', async ([required]) => {
+  vi.stubEnv('SEALPIN_REQUIRE_ALL', required);
+  try {
+    const context = { skip: () => 'skipped' as never } as unknown as TestContext;
+    const done = inNamespaces(context, ['--mount'], { what: 'folder', script: 'exit 0', env: { PATH: '/nowhere' } });
+    expect(await done.catch(String)).toMatch(required === '1' ? /unshare is missing/ : /^skipped$/);
+  } finally {
+    vi.unstubAllEnvs();
+  }
 });
