@@ -15,10 +15,10 @@ const long = 60_000;
 it('nobody waits for an upload that no request continues', async () => {
   const requests = new RunningRequests();
   requests.begin('other', 'a');
-  await requests.idle('upload', long);
+  expect(await isSettled(requests.idle('upload', long))).toBe(true);
   requests.begin('upload', 'a');
   requests.end('upload', 'a');
-  await requests.idle('upload', long);
+  expect(await isSettled(requests.idle('upload', long))).toBe(true);
 });
 
 it('a wait ends with the request, or when it has waited for long enough', async () => {
@@ -28,7 +28,7 @@ it('a wait ends with the request, or when it has waited for long enough', async 
   const waiting = requests.idle('upload', long);
   expect(await isSettled(waiting)).toBe(false);
   requests.end('upload', 'a');
-  await waiting;
+  expect(await isSettled(waiting)).toBe(true);
 });
 
 it('a request that was taken over neither keeps anybody waiting nor ends the one after it', async () => {
@@ -36,10 +36,10 @@ it('a request that was taken over neither keeps anybody waiting nor ends the one
   requests.begin('upload', 'a');
   const first = requests.idle('upload', long);
   requests.begin('upload', 'b');
-  await first;
+  expect(await isSettled(first)).toBe(true);
   requests.end('upload', 'a');
   const second = requests.idle('upload', long);
   expect(await isSettled(second)).toBe(false);
   requests.end('upload', 'b');
-  await second;
+  expect(await isSettled(second)).toBe(true);
 });
