@@ -1,16 +1,18 @@
 /** SECURITY.md says who can do what: each cell is tried here, or named as one that has no test. */
 import { createHmac, createPrivateKey, hkdfSync, sign } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyList, BackupPage, FileList } from '../../../shared/api.ts';
 import { generateKeyPair, keyIdOf, newAccountId, parseApiKey } from '../../../shared/crypto/index.ts';
 import { adminToken, metricsToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
+import { present } from '../../../testkit/present.ts';
 import { ci } from '../../../testkit/long-run.ts';
 import { client, pathOf, signedPath, type Client } from '../../../testkit/api-client.ts';
 import { columns, elsewhere, tried, untried, type Actor, type Column } from './actors.ts';
 import { newOwner } from '../stored-state.ts';
 
+const tus = { 'Tus-Resumable': '1.0.0' };
 const root = join(import.meta.dirname, '../../..');
 const document = readFileSync(join(root, 'SECURITY.md'), 'utf8');
 
@@ -23,8 +25,8 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 /**
- * An account with a file in each mode, one that is deleted, three shares, a second key, and a
- * backup of before.
+ * An account with a file in each mode, one that is deleted, three shares, an unfinished upload, a
+ * second key, and a backup of before.
  */
 type World = Awaited<ReturnType<typeof newWorld>>;
 
@@ -42,10 +44,12 @@ async function newWorld() {
   await call.deleteFile({ fileId: gone.fileId });
   const shared = { record: btoa('the sealed record'), files: [], password: false, opens: 1 };
   const shares = await Promise.all([1, 2, 3].map(async () => (await call.createShare(shared)).id));
+  const upload = await call.ask('createUploadPlain', {}, { headers: { ...tus, 'Upload-Length': '9' } });
+  const uploadId = present(present(upload.headers.get('Location')).split('/').at(-1));
   const second = await call.withKey(['keys']);
   const page = await operator.backUpAccount({ id, limit: 100 });
   const lost = [newAccountId(), newAccountId(), newAccountId()] as const;
-  return { id, call, key, publicKey, createdAt, plain, sealed, gone, shares, second, page, lost };
+  return { id, call, key, publicKey, createdAt, plain, sealed, gone, shares, uploadId, second, page, lost };
 }
 
 /** Returns what the owner has, as far as it does not change by itself. */
@@ -61,6 +65,7 @@ async function stateOf({ id, call, plain, sealed, lost }: World): Promise<unknow
     text(call.ask('getFileContent', { fileId: plain.fileId })),
     text(call.ask('getFileContent', { fileId: sealed.fileId })),
     text(call.ask('listShares')),
+    text(call.ask('listUploads')),
     ...[id, ...lost].map(async (each) => (await operator.ask('getAccountSummary', { id: each })).status),
   ]);
   return [
@@ -101,6 +106,10 @@ type Ask = {
 
 const headers = { 'Content-Type': 'text/plain', 'Content-Disposition': 'attachment; filename=planted' };
 const bytes = { method: 'POST', body: 'planted', headers };
+const piece = {
+  body: 'planted',
+  headers: { ...tus, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': '0' },
+};
 const restore = ({ call, world }: Ask, lost: string, change: Partial<BackupPage> = {}): Promise<Response> =>
   call.ask('restoreAccount', { id: lost, ...world.page, accountId: lost, shares: [], ...change });
 async function last(asked: Promise<Response>[]): Promise<Response> {
@@ -124,6 +133,7 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
   keyEvents: ({ world }) => ['/v1/events', world.second.id],
   shareEvents: ({ world }) => ['/v1/events', world.shares[0] ?? ''],
   keys: ({ world }) => ['/v1/keys', world.second.id],
+  uploads: ({ world }) => ['/v1/uploads', world.uploadId],
   shares: ({ world }) => ['/v1/shares', world.shares[0] ?? ''],
   keyUsage: ({ world }) => ['/v1/usage', keyIdOf(world.key.hash)],
   receipt: ({ world }) => [`/v1/storage/${world.gone.fileId}/receipt`, world.gone.fileId],
@@ -163,6 +173,7 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
     rename: ({ call, world }) => call.ask('changeFile', { fileId: world.plain.fileId, filename: 'swapped' }),
     sealName: ({ call, world }) =>
       call.ask('changeFile', { fileId: world.plain.fileId, details: btoa('sealpin/v1\n another name') }),
+    append: ({ call, world: { uploadId } }) => call.ask('continueUpload', { uploadId }, piece),
     put: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, { ...bytes, method: 'PUT' }),
     post: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, bytes),
   },
@@ -191,6 +202,7 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
     },
     share: ({ call, shares }) => call.ask('deleteShare', { shareId: shares[2] }),
     key: ({ call, world }) => call.ask('revokeKey', { id: world.second.id }),
+    upload: ({ call, world: { uploadId } }) => call.ask('deleteUpload', { uploadId }, { headers: tus }),
     rotate: ({ call, world }) => call.ask('rotateAccount', { publicKey: world.publicKey }),
     account: ({ call, world }) => call.ask('deleteAccount', { id: world.id }),
   },
@@ -280,7 +292,13 @@ describe('the tables of SECURITY.md', () => {
     const names = [...Object.keys(tried), ...Object.keys(elsewhere), ...untried].toSorted();
     expect([...sees.keys()].toSorted()).toEqual(names);
     expect([...can.keys()].toSorted()).toEqual(names);
-    for (const path of Object.values(elsewhere).flat()) expect(existsSync(join(root, path)), path).toBe(true);
+  });
+
+  it.each(Object.entries(elsewhere))('name the tests that try %s', (_, tests) => {
+    for (const [path, title] of tests) {
+      const titles = readFileSync(join(root, path), 'utf8').matchAll(/\b(?:it|test)\(\s*(['`])(.*?)\1,/g);
+      expect(Array.from(titles, ([, , each]) => each?.replace(/^.*\$\{\w+\}/, ''))).toContain(title);
+    }
   });
 
   it('say no where nothing succeeds, and mark what has no test', () => {

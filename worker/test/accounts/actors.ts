@@ -93,29 +93,29 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
   'API key, `keys`': [
     {
       as: { scopes: ['keys'] },
-      sees: [...about, 'fileEvents', 'keyEvents', 'keys'],
+      sees: [...about, 'fileEvents', 'keyEvents', 'keys', 'uploads'],
       plant: ['key'],
-      delete: ['key'],
+      delete: ['key', 'upload'],
     },
   ],
   'API key, `read` and `keys`': [
     {
       as: { scopes: ['read', 'keys'] },
-      sees: [...readable, 'keyEvents', 'keys'],
+      sees: [...readable, 'keyEvents', 'keys', 'uploads'],
       plant: ['key'],
-      delete: ['key'],
+      delete: ['key', 'upload'],
     },
   ],
   'API key with all scopes': [
     {
       as: { scopes: fullScopes },
       knowsShare: true,
-      sees: [...readable, 'keyEvents', 'shareEvents', 'keys', 'shares', 'share'],
+      sees: [...readable, 'keyEvents', 'shareEvents', 'keys', 'uploads', 'shares', 'share'],
       withhold: ['useUp', 'shorten', 'revokeShare', 'retag'],
       swap: ['rename', 'sealName'],
       plant: ['plain', 'brief', 'encrypted', 'share', 'prolong', 'key'],
       // The last one revokes the key of the owner.
-      delete: ['expiry', 'file', 'files', 'share', 'key', 'rotate'],
+      delete: ['expiry', 'file', 'files', 'share', 'key', 'upload', 'rotate'],
     },
   ],
   'Anyone with the ID of a share': [{ as: 'nobody', knowsShare: true, sees: ['share'], withhold: ['useUp'] }],
@@ -125,15 +125,50 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
   ],
 };
 
-/** Actors whose cells other tests try. */
-export const elsewhere: Readonly<Record<string, readonly string[]>> = {
-  'Pinning service': ['worker/test/backends/gateway/reader.node.test.ts', 'worker/test/pins/checks.node.test.ts'],
-  'IPFS gateway': ['shared/test/ipfs/gateway.test.ts', 'client/test/hostile-peers.node.test.ts'],
-  'Holder of a link': ['client/test/sharing.node.test.ts', 'worker/test/shares/shares.node.test.ts'],
-  'Holder of the recovery key': ['worker/test/accounts/recovery.node.test.ts'],
-  'Recipient of a file': ['shared/test/crypto/suites/containers.ts', 'client/test/receiving.node.test.ts'],
-  'Who reaches the listener, and is not the proxy': ['cli/test/front/front.test.ts'],
-  'Other users of your machine': ['cli/test/files/canary.test.ts', 'cli/test/local/parts.test.ts'],
+/** Actors whose cells other tests try, of which each is named by its file and its title. */
+export const elsewhere: Readonly<Record<string, readonly (readonly [path: string, title: string])[]>> = {
+  'Pinning service': [
+    ['worker/test/pins/checks.node.test.ts', 'a damaged block is found, and replaced from the other backend'],
+    [
+      'worker/test/pins/checks.node.test.ts',
+      'a backend that gives a wrong block is not asked first again, and is repaired',
+    ],
+  ],
+  'IPFS gateway': [
+    ['shared/test/ipfs/gateway.test.ts', 'S64: takes no more than a block from a source that gives one without end'],
+    ['client/test/hostile-peers.node.test.ts', 'that send wrong blocks are found out, and another one continues'],
+  ],
+  'Holder of a link': [
+    ['client/test/receiving.node.test.ts', 'a share link opens every file of the parcel, and asks for the record once'],
+    ['worker/test/shares/shares.node.test.ts', 'hands its record out as often as it may, and then no more'],
+  ],
+  'Holder of the recovery key': [
+    [
+      'worker/test/accounts/recovery.node.test.ts',
+      'is recovered by the text of its opened file: one key with all scopes, no other',
+    ],
+  ],
+  'Recipient of a file': [
+    [
+      'shared/test/crypto/suites/containers.ts',
+      ': 1, 2 and 100 recipients can open, a stranger cannot, and no recipient is an error',
+    ],
+    ['client/test/receiving.node.test.ts', 'a blob link opens the file, whole and in part'],
+  ],
+  'Who reaches the listener, and is not the proxy': [
+    ['cli/test/front/front.test.ts', 'gets no answer, and is in the log once'],
+    [
+      'cli/test/front/front.test.ts',
+      'is not reached past its listener: the runtime has a socket of this user, and wants proof',
+    ],
+  ],
+  'Other users of your machine': [
+    [
+      'cli/test/files/canary.test.ts',
+      'S61: no password, key, API key or plaintext gets into words, logs or the history',
+    ],
+    ['cli/test/local/parts.test.ts', 'keeps its secrets for its owner only, and the same ones'],
+  ],
 };
 
 /** Actors of whom no test says anything: what they can do follows from where they are. */
