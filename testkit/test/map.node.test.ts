@@ -1,4 +1,7 @@
-/** The map of the house, `docs/map.md`: what it names exists, and it names every source file. */
+/**
+ * The map of the house, `docs/map.md`: what it names exists, and it names every source file; and the
+ * numbers of `docs/survival.md`.
+ */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, posix, resolve } from 'node:path';
@@ -12,6 +15,8 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
 })
   .split('\n')
   .filter((path) => path !== '' && existsSync(join(root, path)));
+
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 const rooms = /^(?:worker|cli|client|web|shared|deploy|packaging|simulation|bench|testkit|contrib)\//;
 const isSource = (path: string): boolean =>
@@ -60,7 +65,7 @@ function faults(map: string, files: readonly string[]): string[] {
 }
 
 describe('the map', () => {
-  const map = readFileSync(join(root, 'docs/map.md'), 'utf8');
+  const map = read('docs/map.md');
 
   test('names what exists, every source file, and no file in two rows', () => {
     expect(rowsOf(map, tracked).length).toBeGreaterThan(100);
@@ -79,4 +84,24 @@ describe('the map', () => {
       'in no row: cli/io/e.ts',
     ]);
   });
+});
+
+test('each case of docs/survival.md has its number in the name of a test, or says that no test shows it', () => {
+  const tests = tracked.filter((path) => /(?:^|\/)test\//.test(path) && path.endsWith('.ts'));
+  // Names may go over lines, and some stand in tables.
+  const names = tests.flatMap((path) =>
+    Array.from(read(path).matchAll(/['`][^'`\n]*\bS\d+\b[^'`\n]*/g), ([name]) => name),
+  );
+  const named = new Set(
+    names.flatMap((name) => Array.from(name.matchAll(/\bS(\d+)\b/g), ([, number]) => Number(number))),
+  );
+  const cases = Array.from(read('docs/survival.md').matchAll(/^\| (S[^|]*) \|(.*)$/gm), ([, cell = '', row = '']) => {
+    const numbers = Array.from(cell.matchAll(/\d+/g), Number);
+    const [from = 0, to = from] = numbers;
+    const all = cell.includes('–') ? Array.from({ length: to - from + 1 }, (_, i) => from + i) : numbers;
+    return { all, hasNone: row.includes('(no test)') };
+  });
+  expect(cases.flatMap(({ all }) => all)).toHaveLength(91);
+  const untested = cases.flatMap(({ all, hasNone }) => all.filter((each) => !named.has(each) && !hasNone));
+  expect(untested.map((number) => `S${number}`)).toEqual([]);
 });

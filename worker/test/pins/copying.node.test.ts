@@ -211,7 +211,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect(performance.now() - began).toBeLessThan(20_000);
   });
 
-  test('the second asks to wait: it is left alone for as long', async () => {
+  test('S72: the second asks to wait: it is left alone for as long, and gets its copy then', async () => {
     const cids: (string | null)[] = [];
     world.b.peer.onCommand = (turn) => {
       cids.push(turn.cid);
