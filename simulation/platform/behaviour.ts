@@ -1,4 +1,4 @@
-/** Requests to a backend that fails: late, lost, twice, full, lying, or away. */
+/** Requests to a backend that fails: late, lost, full, lying, or away. */
 import type { Random } from '../host/random.ts';
 import { newOwner, type Scheduler } from '../host/scheduler.ts';
 
