@@ -21,7 +21,10 @@ export class SimulatedFront {
     this.#o = options;
   }
 
-  /** Ends the process, and each line to it; another one begins at once. @returns whether there was one */
+  /**
+   * Ends the process, and each line to it; another one begins at once.
+   * @returns whether there was a line
+   */
   end(): boolean {
     const { size } = this.#running;
     for (const each of this.#running) each.end();

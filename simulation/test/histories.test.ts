@@ -2,7 +2,6 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { dayMs } from '../../shared/time.ts';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
 import type { Plan, Step } from '../world/plan.ts';
@@ -75,7 +74,7 @@ test.for(['lose', 'damage'] as const)('a bucket may %s the index of a file, or i
   const steps: Step[] = [
     { id: 1, atMs: 0, does: store, by: 0 },
     { id: 2, atMs: 60_000, fails: { kind, backend: 'b0', nth: 0 } },
-    { id: 3, atMs: 9 * dayMs, fails: { kind, backend: 'b1', nth: 1 } },
+    { id: 3, atMs: 9 * 86_400_000, fails: { kind, backend: 'b1', nth: 1 } },
   ];
   const { history, violation } = await runPlan(code, { ...briefly('1'), topology, bursts: [{ atMs: 0, steps }] });
   expect(history.join('\n')).toMatch(new RegExp(`fault 2: ${kind} \\S+/cid/[^]*fault 3: ${kind} \\S+/data/`));

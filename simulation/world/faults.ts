@@ -97,9 +97,9 @@ export class Faults {
   }
 
   /**
-   * Takes a file, or an object of it, from one of the backends, or changes its bytes there. Another one
-   * must have a copy whose removal is not under way: before a removal, the service asks for the pin
-   * that stays, and it read the bytes before that.
+   * Takes a file, or an object of it, from one of the backends that have it, or changes its bytes
+   * there. Another one must have a copy whose removal is not under way: before a removal, the
+   * service asks for the pin that stays, and it read the bytes before that.
    */
   async #harm(
     { kind, backend, nth }: Extract<SimulatedFault, { kind: 'lose' | 'damage' }>,

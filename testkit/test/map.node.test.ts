@@ -1,6 +1,6 @@
 /**
- * The map of the house, `docs/map.md`: what it names exists, and it names every source file; and the
- * numbers of `docs/survival.md`.
+ * The map of the house, `docs/map.md`: what it names exists, and it names every source file; and
+ * the numbers of `docs/survival.md`.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
