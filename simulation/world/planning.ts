@@ -242,7 +242,10 @@ class Builder {
   #action(id: number, mix: Mix): Action {
     const random = this.#random;
     const kind = this.#kind(mix);
-    const shares = this.#shares.filter((each) => this.#isBefore(each, id));
+    const before = this.#shares.filter((each) => this.#isBefore(each, id));
+    // Those of former bursts have ended, mostly.
+    const recent = before.filter((each) => (this.#times.get(each) ?? 0) >= this.#burstMs);
+    const shares = recent.length > 0 ? recent : before;
     const [of, share, key] = [this.#one(this.#files), this.#one(shares), this.#one(this.#keys)];
     if (of === 0 || kind === 'store') return this.#store(id);
     switch (kind) {
