@@ -1,7 +1,7 @@
 /**
  * Every state of the pages, at each width, in each language and colour scheme: nothing stands
- * beside the page, and axe finds nothing. With `SEALPIN_PICTURES=<folder>` each one is drawn, to be
- * looked at.
+ * beside the page, and axe finds nothing. With `SEALPIN_PICTURES=<folder>` each one is drawn, also
+ * in forced colours, to be looked at.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,13 +15,10 @@ import { states } from './every-state.ts';
 const folder = process.env['SEALPIN_PICTURES'];
 const widths = [320, 768, 1280];
 
-const all: Look[] = (['en-GB', 'de-DE'] as const).flatMap((locale) =>
+const looks: Look[] = (['en-GB', 'de-DE'] as const).flatMap((locale) =>
   (['light', 'dark'] as const).map((colorScheme) => ({ locale, colorScheme, forcedColors: 'none' as const })),
 );
-const looks: Look[] =
-  folder === undefined
-    ? [{ locale: 'de-DE', colorScheme: 'dark', forcedColors: 'none' }]
-    : [...all, { locale: 'en-GB', colorScheme: 'light', forcedColors: 'active' }];
+if (folder !== undefined) looks.push({ locale: 'en-GB', colorScheme: 'light', forcedColors: 'active' });
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   let receiver: Receiver;
