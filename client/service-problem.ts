@@ -85,7 +85,7 @@ function isFromGateway(status: number): boolean {
 }
 
 /** The title of a problem as a message: in lower case, where it is that of its code. */
-export function titleOf(problem: Problem): string {
+function titleOf(problem: Problem): string {
   const code = codeOf(problem);
   return problem.title === describe(code).title ? defaultMessage(code) : problem.title;
 }
