@@ -68,7 +68,7 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
     { as: 'nobody', sees: [] },
   ],
   'API key, `write`': [{ as: { scopes: ['write'] }, sees: [...own, 'label'], plant: ['plain', 'brief', 'encrypted'] }],
-  'API key, `send`': [{ as: { scopes: ['send'] }, sees: own, plant: ['brief'] }],
+  'API key, `send`': [{ as: { scopes: ['send'] }, sees: own, plant: ['plain', 'brief'] }],
   'API key, `read` and `write`': [
     {
       as: { scopes: ['read', 'write'] },
