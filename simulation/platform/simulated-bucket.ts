@@ -52,15 +52,19 @@ export class SimulatedBucket {
     });
   }
 
-  /** The keys of the objects that a CID needs: its index, and those that this names. */
+  /** The keys of the objects that a CID needs: its index, and those with bytes that this names. */
   keysOf(cid: string): string[] {
     const index = this.keys.find((key) => key.endsWith(`cid/${cid}`));
     const bytes = Buffer.from(this.objects.get(index ?? '')?.bytes ?? []);
     if (index === undefined || bytes.length === 0) return [];
     // docs/object-stores.md
     const folder = index.replace(/cid\/.*$/, `data/${bytes.toString('hex', 8, 24)}`);
-    const numbers = Array.from({ length: bytes.readUInt32BE(32) }, (_, i) => bytes.readUInt32BE(36 + 8 * i));
-    return [index, ...numbers.map((n) => `${folder}/${String(n).padStart(8, '0')}`)];
+    const named = Array.from({ length: bytes.readUInt32BE(32) }, (_, i) => ({
+      n: bytes.readUInt32BE(36 + 8 * i),
+      bytes: bytes.readUInt32BE(40 + 8 * i),
+    }));
+    const needed = named.filter((object) => object.bytes > 0);
+    return [index, ...needed.map(({ n }) => `${folder}/${String(n).padStart(8, '0')}`)];
   }
 
   /** Tells whether it has every byte of a CID. */
