@@ -271,23 +271,14 @@ describe.skipIf(kuboProgram() === undefined)('a backend that is replaced', () =>
       const entries = [entry('a', world.a), entry('c', c)];
       await world.restart({ PINNING_SERVICES: JSON.stringify(entries) });
       const repair = async () => await client(world.service.url, adminToken).repairPins();
-      const until = async (expected: Record<string, string>) =>
-        await expect
-          .poll(
-            async () => {
-              await ring(world, file, 5_000);
-              return await statuses(world, file);
-            },
-            { timeout: 30_000 },
-          )
-          .toEqual(expected);
+      const everywhere = { a: 'pinned', b: 'pinned', c: 'pinned' };
       const seenAtB = async () =>
         (await world.owner.call.getFile({ fileId: file.fileId, data: false })).pins.find(
           ({ service }) => service === 'b',
         );
       const before = await seenAtB();
       await repair();
-      await until({ a: 'pinned', b: 'pinned', c: 'pinned' });
+      await settle(world, file, everywhere);
       expect(await names(c)).toMatchObject({ [file.cid]: 'sealpin:us' });
       // It was not seen since.
       expect(await seenAtB()).toEqual(before);
@@ -295,7 +286,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that is replaced', () =>
       await world.restart({ PINNING_SERVICES: JSON.stringify([...entries, entry('b', world.b)]) });
       await repair();
       await ring(world, file, weekMs);
-      await until({ a: 'pinned', b: 'pinned', c: 'pinned' });
+      await settle(world, file, everywhere);
       await remove(file.fileId);
       for (const backend of [world.a, world.b, c]) expect(await names(backend)).not.toHaveProperty(file.cid);
     } finally {

@@ -95,8 +95,12 @@ export async function ring({ service }: World, { cid }: StoredFile, ms: number):
   await (await pinObject(service, cid)).ring(ms);
 }
 
-/** Rings until a file is at both backends. */
-export async function settle(world: World, file: StoredFile): Promise<void> {
+/** Rings until a file is where it is expected: at both backends, if nothing else is said. */
+export async function settle(
+  world: World,
+  file: StoredFile,
+  expected: Readonly<Record<string, string>> = { a: 'pinned', b: 'pinned' },
+): Promise<void> {
   await expect
     .poll(
       async () => {
@@ -105,7 +109,7 @@ export async function settle(world: World, file: StoredFile): Promise<void> {
       },
       { timeout: 30_000 },
     )
-    .toEqual({ a: 'pinned', b: 'pinned' });
+    .toEqual(expected);
 }
 
 /** Time after which each new pin is asked for once. */
