@@ -52,14 +52,19 @@ export const endOpening = (link: ShareLink, context: Context): Promise<void> => 
 
 /**
  * Replaces what is kept of a share. Where nothing can be kept, an opening that breaks off is lost,
- * which is no reason not to open.
+ * which is a warning before the share is opened, and no reason not to open it.
  */
 async function keep(link: ShareLink, begun: v.InferOutput<typeof Begun> | undefined, context: Context): Promise<void> {
   const change = changeKept(kept, context, ({ openings }) => {
     const others = openings.filter((each) => !isOf(link, each) && isYoung(each, context));
     return { v: 1 as const, openings: [...others, ...(begun === undefined ? [] : [begun])].slice(-maxKept) };
   });
-  await change.catch(() => context.signal.throwIfAborted());
+  await change.catch((error: unknown) => {
+    context.signal.throwIfAborted();
+    if (begun === undefined || begun.record !== undefined) return;
+    const why = error instanceof Error ? error.message : '';
+    context.output.warn(`if this breaks off, it cannot be continued with the same opening: ${why}`);
+  });
 }
 
 const isOf = (link: ShareLink, { service, id }: ShareLink): boolean => link.service === service && link.id === id;

@@ -134,10 +134,12 @@ describe('what is kept of an opening', () => {
   test.each([
     { what: 'a damaged one', path: 'home/openings/openings.json' },
     { what: 'a place that takes none', path: 'home/openings' },
-  ])('is no reason not to open: $what', async ({ path }) => {
+  ])('is a warning, and no reason not to open: $what', async ({ path }) => {
     await mkdir(dirname(join(directory, path)), { recursive: true, mode: 0o700 });
     await writeFile(join(directory, path), 'not ours');
-    expect((await receive(await linkOf())).exit).toBe(0);
+    const { exit, stderr } = await receive(await linkOf());
+    expect({ exit, stderr }).toMatchObject({ exit: 0, stderr: /it cannot be continued with the same opening: / });
+    expect(stderr.match(/cannot be continued/g)).toHaveLength(1);
     expect(await readFile(join(directory, path), 'utf8')).toBe('not ours');
   });
 });
