@@ -10,7 +10,13 @@ import { parseApiKey, signToken } from '../shared/crypto/index.ts';
 import { codesOf, routes, type ApiRow } from './api-rows.js';
 import { adminToken, metricsToken } from './service.ts';
 
-export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
+export type Init = {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: BodyInit;
+  duplex?: 'half';
+  signal?: AbortSignal;
+};
 
 /** The credential that a route asks for. */
 export function tokenOf({ who }: Pick<ApiRow, 'who'>, apiKey: string): string {

@@ -88,6 +88,7 @@ export function continueUpload(
         // Encrypted bytes are a little more.
         numbers: Math.ceil(((bytes ?? maxFileBytes(env)) / leafBytes) * 1.001) + 2,
         forMs: restingMs,
+        isOngoing: leaves > 0,
       });
       const resumed = new ResumedUpload({ caller, upload, lease, spki, service, bytes, requestId });
       const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);

@@ -36,24 +36,6 @@ describeStores('objects of nobody in S3', ['s3'], () => {
     return (await objectIdOf(fileId)).slice(0, 2);
   }
 
-  it('are found by the sweep where a part arrives after its upload was removed', async () => {
-    let arrive = (): void => undefined;
-    const late = new Promise<void>((resolve) => (arrive = resolve));
-    present(store.hostile).obey({ method: 'PUT', key: /\/data\//, nth: 1, fault: answersLate(late) });
-    const controller = new AbortController();
-    const sending = fetch(`${store.service.url}/v1/storage/plain`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${store.owner.call.apiKey}` },
-      body: randomBytes(1000),
-      signal: controller.signal,
-    }).catch(() => undefined);
-    await expect.poll(async () => (await store.keys()).some((key) => key.startsWith('data/'))).toBe(true);
-    controller.abort();
-    await sending;
-    arrive();
-    await expectEmpty();
-  });
-
   it('are removed after a day, unless they are many', async () => {
     const digits = await digitsInUse();
     const id = digits.repeat(16);

@@ -170,7 +170,8 @@ export class UploadFinisher extends WithContext<AccountContext> {
       return names === undefined ? [] : objectsOf(names, bytes);
     });
     const before = { objects, digests: concat(...pinned.map(({ digests }) => digests)) };
-    const options = { account: row.open?.id ?? '', uploadId, numbers: 1, forMs: uploadMs, before };
+    const isOngoing = objects.length > 0;
+    const options = { account: row.open?.id ?? '', uploadId, numbers: 1, forMs: uploadMs, isOngoing, before };
     return intakeOf(env, backendOf(env, service, requestId), options);
   }
 
@@ -212,7 +213,7 @@ function abandonUpload({ parts, files, claims, outbox, now }: AccountContext, up
 function lastingCode(error: unknown, attempts: number, isExpired: boolean): Code | undefined {
   const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
   if (isMissing && attempts >= attemptsToLose) return 'pinning_lost';
-  if (isSealpinError(error, 'quota_exceeded', 'forbidden')) return error.code;
+  if (isSealpinError(error, 'quota_exceeded', 'forbidden', 'gone')) return error.code;
   if (!isExpired) return undefined;
   return isSealpinError(error) ? error.code : 'internal';
 }

@@ -9,7 +9,15 @@ import { orLog } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, unwrap, type Result } from '../../result.ts';
-import type { NewObjects, ObjectRow, ObjectRows, StoreContext, WaitingStrays } from './object-rows.ts';
+import type {
+  NewObjects,
+  ObjectBinding,
+  ObjectRow,
+  ObjectRows,
+  Opening,
+  StoreContext,
+  WaitingStrays,
+} from './object-rows.ts';
 import { firstShard } from '../migrations.ts';
 import { answered } from '../pin-faults.ts';
 import { requestMs } from '../pin-steps.ts';
@@ -39,18 +47,14 @@ export class ObjectCalls extends RpcTarget {
 
   /**
    * Writes the row of an upload that is about to send bytes, or gives it more time.
-   * @param o.numbers how many objects it may send
-   * @returns the first of their numbers; `gone` where it is being removed
+   * @returns the first of their numbers; `gone` where it is being removed, or was
    */
-  async open(
-    objects: NewObjects,
-    { numbers, forMs }: { numbers: number; forMs: number },
-  ): Promise<Result<{ from: number }>> {
+  async open(objects: NewObjects, { numbers, forMs, isOngoing = false }: Opening): Promise<Result<{ from: number }>> {
     const { rows, now, wake } = this.#o;
     const checked = await this.#checked(objects);
     if (!checked.ok) return checked;
     const row = rows.find(objects.id);
-    if (row?.state === 'removing') return err('gone', 'the upload has ended');
+    if (row?.state === 'removing' || (row === undefined && isOngoing)) return err('gone', 'the upload has ended');
     // One that has become a file asks when it is due: its end may be repeated.
     const due = row?.state === 'stored' ? row.due : Math.max(row?.due ?? 0, now() + forMs);
     const from = row?.parts ?? 0;
@@ -62,15 +66,17 @@ export class ObjectCalls extends RpcTarget {
 
   /**
    * Records whose bytes an upload has: from now on the object of that CID decides.
-   * @returns `pinning_timeout` where it is removed
+   * @param o.isKnown whether an index names the objects, so that their row may be lost
+   * @returns `pinning_timeout` where they are removed, or have been
    */
-  async bind({ id, service, cid }: { id: string; service: string; cid: string }): Promise<Result> {
+  async bind({ id, service, cid, isKnown }: ObjectBinding): Promise<Result> {
     const { rows, now, wake } = this.#o;
     const checked = await this.#checked({ id, service });
     if (!checked.ok) return checked;
     const row = rows.find(id);
     const stored = { state: 'stored', cid, due: now() + firstQuestionMs, attempts: 0 } as const;
-    if (row?.state === 'removing') return err('pinning_timeout', 'the upload timed out');
+    if (row?.state === 'removing' || (row === undefined && !isKnown))
+      return err('pinning_timeout', 'the upload timed out');
     if (row === undefined) rows.add({ id, service, account: '', upload: cid, parts: 0, ...stored });
     else rows.change(id, stored);
     await wake();

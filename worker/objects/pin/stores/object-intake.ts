@@ -20,6 +20,8 @@ const objectLeaves = 16;
  * The longest wait for the store to take a leaf of a stream, and for its response to one, in ms.
  */
 const stepMs = 60_000;
+/** Time after which the row of an upload that lasts is given more time, in ms. */
+const renewMs = 3_600_000;
 
 export type IntakeOptions = {
   account: string;
@@ -27,11 +29,13 @@ export type IntakeOptions = {
   uploadId: string;
   /** The most objects that this request stores. */
   numbers: number;
-  /** Time until which the upload may rest, in ms. */
+  /** Time for which the upload may rest, in ms. */
   forMs: number;
   /** Set if the blocks above the leaves do not follow from these. */
   isForeign?: boolean;
-  /** Parts that earlier requests have stored. */
+  /** Whether earlier requests have stored some of it. */
+  isOngoing?: boolean;
+  /** What they have stored, for the request that ends the upload. */
   before?: { objects: readonly DataObject[]; digests: Uint8Array } | undefined;
 };
 
@@ -58,6 +62,7 @@ class ObjectIntake implements Intake {
   readonly #env: PinBinding;
   readonly #options: IntakeOptions;
   #opening: Promise<{ id: string; from: number }> | undefined;
+  #renewAt = 0;
   #taken = 0;
 
   constructor(env: PinBinding, store: ObjectStore, options: IntakeOptions) {
@@ -76,6 +81,8 @@ class ObjectIntake implements Intake {
 
   async pin(cid: string, { bytes: size }: { bytes: number }): Promise<void> {
     const id = await objectIdOf(this.#options.uploadId);
+    // What is gone by now stays so, however often it is tried.
+    if (this.#options.isOngoing) await this.#open(0, true);
     const { objects, blocks, isForeign, lengths } = this;
     const leaves = { digests: concat(...this.digests), ...(isForeign && { lengths }) };
     const file = await indexOf(cid, { id, size, objects, leaves, blocks });
@@ -90,19 +97,22 @@ class ObjectIntake implements Intake {
 
   /** Takes the name of the next object. */
   async next(): Promise<{ id: string; n: number }> {
-    this.#opening ??= this.#open();
+    const { numbers, isOngoing = false } = this.#options;
+    this.#opening ??= this.#open(numbers, isOngoing);
     const { id, from } = await this.#opening;
-    if (this.#taken === this.#options.numbers)
-      throw new SealpinError('internal', 'an upload has more objects than it announced');
+    if (Date.now() >= this.#renewAt) await this.#open(0, true);
+    if (this.#taken === numbers) throw new SealpinError('internal', 'an upload has more objects than it announced');
     this.#taken += 1;
     return { id, n: from + this.#taken - 1 };
   }
 
-  async #open(): Promise<{ id: string; from: number }> {
-    const { account, uploadId, numbers, forMs } = this.#options;
+  /** Writes the row of the objects, or lets them stay longer. */
+  async #open(numbers: number, isOngoing: boolean): Promise<{ id: string; from: number }> {
+    const { account, uploadId, forMs } = this.#options;
+    this.#renewAt = Date.now() + renewMs;
     const id = await objectIdOf(uploadId);
     const row = { id, service: this.id, account, upload: uploadId };
-    const { from } = await unwrap((await pinOf(this.#env, id)).objects.open(row, { numbers, forMs }));
+    const { from } = await unwrap((await pinOf(this.#env, id)).objects.open(row, { numbers, forMs, isOngoing }));
     return { id, from };
   }
 }

@@ -56,6 +56,15 @@ export type Sweep = {
   unchanged: number;
 };
 
+/**
+ * What an upload is about to do: send so many objects, and rest for so many ms at most. `isOngoing`:
+ * it has stored some already.
+ */
+export type Opening = { numbers: number; forMs: number; isOngoing?: boolean };
+
+/** Objects, and the CID whose bytes they are. */
+export type ObjectBinding = { id: string; service: string; cid: string; isKnown: boolean };
+
 /** Objects of a store that belong to nothing, and wait for the operator as they are many. */
 export type WaitingStrays = { service: string; objects: number };
 
@@ -63,8 +72,8 @@ export type WaitingStrays = { service: string; objects: number };
  * The calls of the object that has a row, or is responsible for a CID, as another one makes them.
  */
 export type ObjectShard = {
-  open(objects: NewObjects, limits: { numbers: number; forMs: number }): PromiseLike<Result<{ from: number }>>;
-  bind(kept: { id: string; service: string; cid: string }): PromiseLike<Result>;
+  open(objects: NewObjects, o: Opening): PromiseLike<Result<{ from: number }>>;
+  bind(o: ObjectBinding): PromiseLike<Result>;
   remove(id: string, service: string, cid: string): PromiseLike<Result<{ isGone: boolean }>>;
   abandon(id: string): PromiseLike<Result>;
   holds(cid: string, service: string, id: string): PromiseLike<Result<{ answer: 'holds' | 'not' | 'unsure' }>>;

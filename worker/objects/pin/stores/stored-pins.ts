@@ -119,7 +119,7 @@ export class StoredPins extends WithContext<StoredPinsContext> {
   async adopt({ cid, service, object: known }: Pick<PinRow, 'cid' | 'service' | 'object'>, id: string): Promise<void> {
     if (id === known) return;
     this.#checkPlace({ cid, service }, id);
-    await unwrap((await this.context.shard(id)).objects.bind({ id, service, cid }));
+    await unwrap((await this.context.shard(id)).objects.bind({ id, service, cid, isKnown: true }));
   }
 
   /**
@@ -215,7 +215,7 @@ export class StoredPins extends WithContext<StoredPinsContext> {
     const signal = timeLimit(nodesMs);
     const before = row.object;
     // From now on the row of the objects asks here whether they are needed.
-    await unwrap((await this.context.shard(file.id)).objects.bind({ id: file.id, service, cid }));
+    await unwrap((await this.context.shard(file.id)).objects.bind({ id: file.id, service, cid, isKnown: false }));
     let { id } = file;
     let there: ObjectIndex | undefined;
     if (!(await store.putIndex(cid, file, false, signal))) {
@@ -228,7 +228,7 @@ export class StoredPins extends WithContext<StoredPinsContext> {
       const isGood = found !== undefined && row.suspect === 0 && (await store.isComplete(found, signal));
       if (isGood && found.id !== file.id) {
         ({ id } = found);
-        await unwrap((await this.context.shard(id)).objects.bind({ id, service, cid }));
+        await unwrap((await this.context.shard(id)).objects.bind({ id, service, cid, isKnown: true }));
       } else if (found?.id !== file.id) await store.putIndex(cid, file, true, signal);
     }
     this.context.rows.change(row, { object: id });
