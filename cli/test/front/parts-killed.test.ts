@@ -130,7 +130,7 @@ inCi.each(long ? all : some)(
     } else {
       await service.end('SIGKILL');
       const again = await startLocal({ dataDir: service.dataDir });
-      onTestFinished(() => void again.end());
+      onTestFinished(() => again.end().then(() => undefined));
       after = uploadsTo(again);
     }
     sent.destroy();
