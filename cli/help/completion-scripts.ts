@@ -77,7 +77,7 @@ ${subcommands.join('\n')}
     COMPREPLY=($(compgen -W "$words" -- "$current"))
     return
   fi
-  if [[ " $words " == *" \${COMP_WORDS[2]} "* ]]; then command="$command \${COMP_WORDS[2]}" begin=3; fi
+  if [[ -n $words && " $words " == *" \${COMP_WORDS[2]} "* ]]; then command="$command \${COMP_WORDS[2]}" begin=3; fi
   words=''
   case $command in
 ${cases.join('\n')}

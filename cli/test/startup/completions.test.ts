@@ -4,11 +4,12 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { bareEnv } from '../../../testkit/run-cache.ts';
+import { flagsOf, positionalsOf } from '../../command.ts';
 import { loadCommands } from '../../commands/index.ts';
 import { remember } from '../../files/history.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { someApiKey } from '../hostile.ts';
-import { itemOf, present } from '../../../testkit/present.ts';
+import { itemOf } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 
 async function scriptFor(shell: string): Promise<string> {
@@ -59,6 +60,56 @@ test.each([
   await writeFile(path, script);
   expect(spawnSync(program, [...argv, path], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
 });
+
+type Case = { readonly line: string; readonly want: string };
+type Scene = { readonly directory: string; readonly env: Record<string, string> };
+
+/** Completes lines in a shell; of each, returns what is wanted if that is offered. */
+const completed: Record<string, (cases: readonly Case[], scene: Scene) => Promise<string[]>> = {
+  async bash(cases, { directory, env }) {
+    const steps = cases.map(({ line }) => {
+      const words = line.split(' ').map((word) => `'${word}'`);
+      return `COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _sealpin; echo "\${COMPREPLY[@]}"`;
+    });
+    const script = [await scriptFor('bash'), ...steps].join('\n');
+    const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', cwd: directory, env });
+    expect(stderr).toBe('');
+    return stdout.split('\n').slice(0, -1);
+  },
+  async fish(cases, { directory, env }) {
+    await writeFile(join(directory, 'script.fish'), await scriptFor('fish'));
+    const script = ['source script.fish', ...cases.map(({ line }) => `complete -C '${line}' | cut -f 1; echo ==`)].join(
+      '\n',
+    );
+    const { stdout, stderr } = spawnSync('fish', ['--no-config', '-c', script], {
+      encoding: 'utf8',
+      cwd: directory,
+      env,
+    });
+    expect(stderr).toBe('');
+    const found = stdout.split('==\n').slice(0, -1);
+    return found.map((lines, index) => lines.split('\n').find((line) => line === cases[index]?.want) ?? lines);
+  },
+  async zsh(cases, { directory, env }) {
+    await writeFile(join(directory, '_sealpin'), await scriptFor('zsh'));
+    const typed = cases.map(
+      ({ line, want }) =>
+        `zpty -w -n z $'${line}\\t'
+        zpty -r -m z seen '*${line.replace(/\S*$/, want)}*' && print -r -- '${want}'
+        zpty -w z $'\\C-u'`,
+    );
+    const script = `zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1='> '; fpath=($PWD $fpath); autoload -Uz compinit; compinit -D -u; print rea''dy"
+zpty -r -m z seen '*ready*> '
+${typed.join('\n')}
+zpty -d z`;
+    const o = { encoding: 'utf8', cwd: directory, env, timeout: 60_000 } as const;
+    const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', script], o);
+    expect(stderr).toBe('');
+    return stdout.split('\n').slice(0, -1);
+  },
+};
 
 describe('values', () => {
   const [older, newer, deleted] = ['a', 'b', 'c'].map((letter) => `bafkrei${letter.repeat(52)}`) as [
@@ -130,52 +181,40 @@ describe('values', () => {
   /** Each takes a process or two. What differs between the shells is tried in all. */
   const tried = long ? cases : cases.filter((_, index) => [1, 4, 6, 7, 8].includes(index));
 
-  test.runIf(has('bash'))('are completed by bash, files elsewhere', async () => {
-    const { directory, env } = await scene();
-    const steps = tried.map(
-      ({ line }) => `COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _sealpin; echo "\${COMPREPLY[@]}"`,
-    );
-    const script = [await scriptFor('bash'), ...steps].join('\n');
-    const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', cwd: directory, env });
-    expect(stdout.trim().split('\n'), stderr).toEqual(tried.map(({ want }) => want));
+  test.each(Object.keys(completed).filter(has))('are completed by %s, files elsewhere', async (shell) => {
+    expect(await completed[shell]?.(tried, await scene())).toEqual(tried.map(({ want }) => want));
   });
+});
 
-  test.runIf(has('fish'))('are completed by fish', async () => {
-    const { directory, env } = await scene();
-    await writeFile(join(directory, 'script.fish'), await scriptFor('fish'));
-    const script = ['source script.fish', ...tried.map(({ line }) => `complete -C '${line}' | cut -f 1; echo ==`)].join(
-      '\n',
-    );
-    const { stdout, stderr } = spawnSync('fish', ['--no-config', '-c', script], {
-      encoding: 'utf8',
-      cwd: directory,
-      env,
-    });
-    expect(stderr).toBe('');
-    const found = stdout.split('==\n').slice(0, -1);
-    expect(found, stderr).toHaveLength(tried.length);
-    for (const [index, { line, want }] of tried.entries())
-      expect(present(found[index]).split('\n'), line).toContain(want);
-  });
+describe('a value of which nothing is typed yet', () => {
+  /** Each command, up to each of its positionals and flags whose values have a kind. */
+  async function casesOfAll(): Promise<Case[]> {
+    const cases: Case[] = [];
+    for (const { name, args } of await loadCommands()) {
+      let line = `sealpin ${name} `;
+      for (const { name: flag, arg } of flagsOf(args))
+        if (arg.type === 'string' && arg.completes !== undefined)
+          cases.push({ line: `${line}--${flag} `, want: `a-${arg.completes}` });
+      for (const { arg } of positionalsOf(args)) {
+        if (arg.completes !== undefined) cases.push({ line, want: `a-${arg.completes}` });
+        line += 'x ';
+      }
+    }
+    return cases;
+  }
 
-  test.runIf(has('zsh'))('are completed by zsh', async () => {
-    const { directory, env } = await scene();
-    await writeFile(join(directory, '_sealpin'), await scriptFor('zsh'));
-    const typed = tried.map(
-      ({ line, want }) =>
-        `zpty -w -n z $'${line}\\t'
-        zpty -r -m z seen '*${line.replace(/\S+$/, want)}*' && print -r -- '${want}'
-        zpty -w z $'\\C-u'`,
-    );
-    const script = `zmodload zsh/zpty
-zpty z zsh -f -i
-zpty -w z "PS1='> '; fpath=($PWD $fpath); autoload -Uz compinit; compinit -D -u; print rea''dy"
-zpty -r -m z seen '*ready*> '
-${typed.join('\n')}
-zpty -d z`;
-    const o = { encoding: 'utf8', cwd: directory, env, timeout: 60_000 } as const;
-    const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', script], o);
-    expect(stdout.trim().split('\n'), stderr).toEqual(tried.map(({ want }) => want));
+  test.each(Object.keys(completed).filter(has))('is offered by %s for every command', async (shell) => {
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'bin'));
+    await writeFile(join(directory, 'bin/sealpin'), '#!/bin/sh\necho "a-$3"\n', { mode: 0o755 });
+    const env = {
+      ...bareEnv(),
+      PATH: `${join(directory, 'bin')}:${process.env['PATH']}`,
+      HOME: directory,
+      TERM: 'xterm',
+    };
+    const cases = await casesOfAll();
+    expect(await completed[shell]?.(cases, { directory, env })).toEqual(cases.map(({ want }) => want));
   });
 });
 
