@@ -10,7 +10,7 @@ import { dayMs, repeatMs } from '../../shared/time.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 
-/** As long as a broken download is kept. */
+/** As long as a broken download is kept. What is older is removed when any share is opened. */
 const maxAgeMs = 7 * dayMs;
 /** Records of this number fit into the file. */
 const maxKept = 100;
@@ -30,7 +30,9 @@ type ShareLink = Pick<Extract<Link, { kind: 'share' }>, 'service' | 'id'>;
 /** Begins to open a share, or continues what an earlier run of the same link began. */
 export async function beginOpening(link: ShareLink, context: Context): Promise<Opening> {
   const { openings } = await readKept(kept, context).catch(() => kept.none);
-  const before = openings.find((each) => isOf(link, each) && isYoung(each, context));
+  const young = openings.filter((each) => isYoung(each, context));
+  if (young.length < openings.length) await forgetOld(context);
+  const before = young.find((each) => isOf(link, each));
   const { service, id } = link;
   return {
     isContinued: before !== undefined,
@@ -47,6 +49,14 @@ export async function beginOpening(link: ShareLink, context: Context): Promise<O
   };
 }
 
+/** Forgets what nobody continued; where that fails, the next opening tries again. */
+async function forgetOld(context: Context): Promise<void> {
+  const change = changeKept(kept, context, ({ openings }) => {
+    return { v: 1 as const, openings: openings.filter((each) => isYoung(each, context)) };
+  });
+  await change.catch(() => undefined);
+}
+
 /** Forgets an opening: all of its files are written. */
 export const endOpening = (link: ShareLink, context: Context): Promise<void> => keep(link, undefined, context);
 
@@ -56,7 +66,7 @@ export const endOpening = (link: ShareLink, context: Context): Promise<void> => 
  */
 async function keep(link: ShareLink, begun: v.InferOutput<typeof Begun> | undefined, context: Context): Promise<void> {
   const change = changeKept(kept, context, ({ openings }) => {
-    const others = openings.filter((each) => !isOf(link, each) && isYoung(each, context));
+    const others = openings.filter((each) => !isOf(link, each));
     return { v: 1 as const, openings: [...others, ...(begun === undefined ? [] : [begun])].slice(-maxKept) };
   });
   await change.catch((error: unknown) => {

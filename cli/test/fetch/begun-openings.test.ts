@@ -117,11 +117,13 @@ describe('what is kept of an opening', () => {
     expect(await receive(link)).toMatchObject({ exit: 3, stderr: expect.stringContaining('taken back') });
   });
 
-  test('is worth nothing after 7 days, and the next receive removes it', async () => {
+  test.each([
+    { what: 'link of a share', exit: 0, again: () => linkOf() },
+    { what: 'link, which is used up', exit: 3, again: (link: string) => link },
+  ])('is worth nothing after 7 days, and is removed with the next $what', async ({ exit, again }) => {
     const link = await brokenOff();
     const now = (): number => Date.now() + 7 * 24 * 3_600_000;
-    expect(await receive(link, [], { now })).toMatchObject({ exit: 3 });
-    expect(await receive(await linkOf(), [], { now })).toMatchObject({ exit: 0 });
+    expect(await receive(await again(link), [], { now })).toMatchObject({ exit });
     expect(await kept()).toEqual([]);
   });
 
