@@ -143,7 +143,7 @@ export const inboxOpen = defineCommand({
     if (found.sealedTo === ofAccount) output.note(makeANewOne);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    await receiveInto(directory, parcel, { ...args, service: service.url.href }, context);
+    await receiveInto(directory, parcel, { ...args, service: service.url.href, share: undefined }, context);
   },
 });
 

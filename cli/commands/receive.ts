@@ -20,7 +20,7 @@ export const command = defineCommand({
     extract: receiveExtractArg,
     force: toggle('Replace files of the same name'),
   },
-  interrupted: 'each file that it has written is complete; the same command continues, for the same opening',
+  interrupted: 'each file that it has written is complete; the same command writes the others, for the same opening',
   examples: [
     { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },
@@ -43,7 +43,8 @@ export const command = defineCommand({
       return;
     }
     const opened = await openLink(link, { password, key: args.key }, context);
-    await receiveInto(directory, opened, { ...args, service: link.service }, context);
-    if (link.kind === 'share') await endOpening(link, context);
+    const share = link.kind === 'share' ? link : undefined;
+    await receiveInto(directory, opened, { ...args, service: link.service, share }, context);
+    if (share !== undefined) await endOpening(share, context);
   },
 });

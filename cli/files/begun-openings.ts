@@ -1,7 +1,8 @@
 /**
  * Openings of shares that were begun here, until all files are written: the same link continues one
  * and counts nothing more. What is kept opens nothing without the link: the token that repeats the
- * opening at the service for some minutes (`repeatMs`), and the record, sealed as it came.
+ * opening at the service for some minutes (`repeatMs`), and the record, sealed as it came. Where a
+ * file was written is kept when another one was not.
  */
 import * as v from 'valibot';
 import type { Opening } from '../../client/receiving.ts';
@@ -21,11 +22,14 @@ const Begun = v.strictObject({
   token: v.string(),
   record: v.optional(v.string()),
   at: v.number(),
+  written: v.optional(v.array(v.strictObject({ index: v.number(), path: v.string() }))),
 });
+type Begun = v.InferOutput<typeof Begun>;
 const shape = v.strictObject({ v: v.literal(1), openings: v.array(Begun) });
 const kept: Kept<typeof shape> = { name: 'openings', shape, none: { v: 1, openings: [] } };
 
-type ShareLink = Pick<Extract<Link, { kind: 'share' }>, 'service' | 'id'>;
+/** Which share a link is of. */
+export type ShareLink = Pick<Extract<Link, { kind: 'share' }>, 'service' | 'id'>;
 
 /** Begins to open a share, or continues what an earlier run of the same link began. */
 export async function beginOpening(link: ShareLink, context: Context): Promise<Opening> {
@@ -49,6 +53,25 @@ export async function beginOpening(link: ShareLink, context: Context): Promise<O
   };
 }
 
+/** Files of an opening that were written: each one's index in the parcel, and its path. */
+export type WrittenBefore = NonNullable<Begun['written']>;
+
+/** Finds the files that earlier runs of the same link have written. */
+export async function writtenBefore(link: ShareLink, context: Context): Promise<WrittenBefore> {
+  return (await begunOf(link, context))?.written ?? [];
+}
+
+/** Keeps which files are written, for the run that continues. */
+export async function keepWritten(link: ShareLink, written: WrittenBefore, context: Context): Promise<void> {
+  const begun = await begunOf(link, context);
+  if (begun !== undefined) await keep(link, { ...begun, written }, context);
+}
+
+async function begunOf(link: ShareLink, context: Context): Promise<Begun | undefined> {
+  const { openings } = await readKept(kept, context).catch(() => kept.none);
+  return openings.find((each) => isOf(link, each));
+}
+
 /** Forgets what nobody continued; where that fails, the next opening tries again. */
 async function forgetOld(context: Context): Promise<void> {
   const change = changeKept(kept, context, ({ openings }) => {
@@ -64,7 +87,7 @@ export const endOpening = (link: ShareLink, context: Context): Promise<void> => 
  * Replaces what is kept of a share. Where nothing can be kept, an opening that breaks off is lost,
  * which is a warning before the share is opened, and no reason not to open it.
  */
-async function keep(link: ShareLink, begun: v.InferOutput<typeof Begun> | undefined, context: Context): Promise<void> {
+async function keep(link: ShareLink, begun: Begun | undefined, context: Context): Promise<void> {
   const change = changeKept(kept, context, ({ openings }) => {
     const others = openings.filter((each) => !isOf(link, each));
     return { v: 1 as const, openings: [...others, ...(begun === undefined ? [] : [begun])].slice(-maxKept) };

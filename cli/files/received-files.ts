@@ -4,7 +4,7 @@
  */
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
-import { basename, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { notForReceiving, openShare, wrongSize } from '../../client/receiving.ts';
 import { openWithFileKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -25,7 +25,7 @@ import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress } from '../terminal/progress.ts';
-import { beginOpening } from './begun-openings.ts';
+import { beginOpening, keepWritten, type ShareLink, writtenBefore, type WrittenBefore } from './begun-openings.ts';
 import { abandon, openDestination, type Placing } from './destination.ts';
 import { sideBySide } from './side-by-side.ts';
 
@@ -122,18 +122,20 @@ type WrittenFile = { readonly path: string; readonly name: string; readonly size
  * Writes the files into a directory, under their own names made safe. Without `force` a name that
  * is taken gets a number, and so does the folder that `extract` makes of an archive. The result of
  * the command is printed, after a failure too: the files that were written, and the sender's words.
+ * @param o.share whose opening is continued: what an earlier run wrote there stays as it is
  * @throws the first failure, after the other files were tried; disk_full before any is fetched
  */
 export async function receiveInto(
   directory: string,
   opened: OpenedLink,
-  o: { readonly service: string; readonly force: boolean; readonly extract: boolean },
+  o: PlacesWanted & { readonly service: string; readonly share: ShareLink | undefined },
   context: Context,
 ): Promise<void> {
   const { output, signal } = context;
   const { files } = opened;
   const words = await noteWords(opened, context);
-  const planned = await placesFor(files, directory, o, context);
+  const before = o.share === undefined ? [] : await writtenBefore(o.share, context);
+  const planned = await placesFor(files, directory, { ...o, before }, context);
   const outcomes: ({ readonly file: WrittenFile; readonly wrote: string } | { readonly failure: unknown })[] = [];
   let told = 0;
   // In their order, whichever ends first.
@@ -151,9 +153,10 @@ export async function receiveInto(
         output.note(`${name} is a folder in one file: tar -x unpacks it, and --extract would have done so at once`);
     }
   };
-  const transfer = async ({ file, placing }: Planned, index: number, own: Context): Promise<void> => {
+  const transfer = async ({ file, placing, isThere }: Planned, index: number, own: Context): Promise<void> => {
     try {
-      const { size, wrote } = await receiveFile(file, placing, o.service, own);
+      const there = { size: file.size ?? 0, wrote: `${placing.outputFile} is there already` };
+      const { size, wrote } = isThere ? there : await receiveFile(file, placing, o.service, own);
       const path = resolve(context.cwd, placing.outputFile);
       outcomes[index] = { file: { path, name: file.name, size }, wrote };
     } catch (failure) {
@@ -162,23 +165,33 @@ export async function receiveInto(
     }
     tell();
   };
-  const bytesOf = ({ file }: Planned): number | undefined => file.size;
+  const bytesOf = ({ file, isThere }: Planned): number | undefined => (isThere ? 0 : file.size);
   try {
     await sideBySide(planned, { bytesOf, label: 'fetching and decrypting', transfer }, context);
   } finally {
     const written = outcomes.flatMap((outcome) => ('failure' in outcome ? [] : [outcome.file]));
     await output.result({ files: written, ...words }, []);
+    if (o.share !== undefined && written.length < files.length) {
+      const kept = outcomes.map((outcome, index) => ('failure' in outcome ? [] : { index, path: outcome.file.path }));
+      await keepWritten(o.share, kept.flat(), context);
+    }
   }
   const failed = outcomes.find((outcome) => 'failure' in outcome);
   if (failed !== undefined) throw failed.failure;
 }
 
-/** A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive. */
+type PlacesWanted = { readonly force: boolean; readonly extract: boolean };
+
+/**
+ * A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive; `isThere`: an
+ * earlier run has written it.
+ */
 type Planned = {
   readonly file: LinkFile;
   readonly name: string;
   readonly placing: Placing;
   readonly isLeftArchive: boolean;
+  readonly isThere: boolean;
 };
 
 /**
@@ -188,24 +201,44 @@ type Planned = {
 async function placesFor(
   files: readonly LinkFile[],
   directory: string,
-  { force, extract }: { readonly force: boolean; readonly extract: boolean },
+  { force, extract, before }: PlacesWanted & { readonly before: WrittenBefore },
   { cwd, output }: Context,
 ): Promise<Planned[]> {
-  const taken = new Set<string>();
+  const there = await stillThere(before, files, { cwd, directory, extract });
+  const taken = new Set([...there.values()].map(foldedName));
   const planned: Planned[] = [];
-  for (const file of files) {
+  for (const [index, file] of files.entries()) {
     const name = safeName(file.name);
     if (name !== file.name) output.note(`${JSON.stringify(file.name)} is written as ${name}`);
     const isArchive = archiveName.test(name);
     const isFolder = extract && isArchive;
     const usual = join(directory, isFolder ? name.replace(archiveName, '') : name);
     const mayReplace = force && !isFolder && !taken.has(foldedName(usual));
-    const outputFile = mayReplace ? usual : await freePath(directory, basename(usual), { cwd, taken });
+    const outputFile =
+      there.get(index) ?? (mayReplace ? usual : await freePath(directory, basename(usual), { cwd, taken }));
     taken.add(foldedName(outputFile));
     const placing = { outputFile, force: force && !isFolder, extract: isFolder };
-    planned.push({ file, name, placing, isLeftArchive: isArchive && !isFolder });
+    planned.push({ file, name, placing, isLeftArchive: isArchive && !isFolder, isThere: there.has(index) });
   }
   return planned;
+}
+
+/** Finds which files an earlier run wrote into a directory, and are whole there: paths by index. */
+async function stillThere(
+  before: WrittenBefore,
+  files: readonly LinkFile[],
+  { cwd, directory, extract }: { readonly cwd: string; readonly directory: string; readonly extract: boolean },
+): Promise<Map<number, string>> {
+  const there = new Map<number, string>();
+  for (const { index, path } of before) {
+    const file = files[index];
+    if (file === undefined || dirname(path) !== resolve(cwd, directory)) continue;
+    const stats = await stat(path).catch(() => undefined);
+    const isFolder = extract && archiveName.test(safeName(file.name));
+    if (isFolder ? stats?.isDirectory() : stats?.isFile() && stats.size === file.size)
+      there.set(index, join(directory, basename(path)));
+  }
+  return there;
 }
 
 /** The name of a folder that was sent. */

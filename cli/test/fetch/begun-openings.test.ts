@@ -1,7 +1,7 @@
 /** Links that open once, and what goes wrong before all of their files are written. */
-import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { repeatMs } from '../../../shared/time.ts';
 import { faultyProxy, type Passed, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
@@ -86,6 +86,76 @@ describe.each(Object.entries(troubles))('after %s', (trouble, { terms = [], wron
     expect(await readFile(join(directory, 'there/letter.txt'), 'utf8')).toBe('Dear Ann\n');
     expect(await kept()).toEqual([]);
     expect((await receive(link, right)).exit).toBe(3);
+  });
+});
+
+describe('of several files', () => {
+  const names = ['a.txt', 'letter.txt', 'plans.tar'];
+  const blobs = ({ path }: Passed): boolean => path.startsWith('/ipfs/');
+  const paths = (): string[] => [...new Set(proxy.passed.filter(blobs).map(({ path }) => path))];
+
+  const there = async (): Promise<string[]> => (await readdir(join(directory, 'there'))).sort();
+
+  /** Receives all but the last one that is asked for. */
+  async function brokenOff(how: string, flags: readonly string[]): Promise<{ link: string; missing: string }> {
+    await writeFile(join(directory, 'a.txt'), 'A');
+    await mkdir(join(directory, 'plans'));
+    await writeFile(join(directory, 'plans/house.txt'), 'four walls');
+    const link = await linkOf('a.txt', 'plans');
+    const stop = new AbortController();
+    let missing = '';
+    line.fault = (request) => {
+      if (!blobs(request)) return undefined;
+      if (paths().length === names.length) missing ||= request.path;
+      if (request.path !== missing) return undefined;
+      return how === 'Ctrl-C' ? { kind: 'stall', afterBytes: 0 } : { kind: 'cut', afterBytes: 0 };
+    };
+    const ended = receive(link, flags, { signal: stop.signal });
+    if (how === 'Ctrl-C') {
+      await vi.waitFor(async () => expect((await there()).filter((name) => names.includes(name))).toHaveLength(2));
+      stop.abort(new SealpinError('interrupted'));
+    }
+    expect((await ended).exit).toBe(how === 'Ctrl-C' ? 130 : 6);
+    line.fault = () => undefined;
+    proxy.passed.length = 0;
+    return { link, missing };
+  }
+
+  test.each([
+    { how: 'Ctrl-C', flags: [] },
+    { how: 'a broken line', flags: [] },
+    { how: 'a broken line', flags: ['--force'] },
+    { how: 'a broken line', flags: ['--extract'] },
+  ])('the same command writes only what is missing after $how: $flags', async ({ how, flags }) => {
+    const { link, missing } = await brokenOff(how, flags);
+    const { exit, stdout, stderr } = await receive(link, [...flags, '--json']);
+    expect(exit, stderr).toBe(0);
+    expect(paths()).toEqual([missing]);
+    expect(await there()).toEqual(flags.includes('--extract') ? ['a.txt', 'letter.txt', 'plans'] : names);
+    expect(
+      JSON.parse(stdout)
+        .files.map(({ name }: { name: string }) => name)
+        .sort(),
+    ).toEqual(names);
+    expect(await kept()).toEqual([]);
+  });
+
+  test.each([
+    { what: 'what was changed', dir: 'there', flags: [], change: (path: string) => writeFile(path, 'not what came') },
+    { what: 'what was removed', dir: 'there', flags: [], change: (path: string) => rm(path) },
+    { what: 'all of it in another directory', dir: 'elsewhere', flags: [] },
+    { what: 'a folder that is an archive', dir: 'there', flags: ['--extract'] },
+  ])('the same link writes $what again', async ({ dir, flags, change }) => {
+    const { link } = await brokenOff('a broken line', []);
+    const written = await there();
+    await change?.(join(directory, 'there', written[0] ?? ''));
+    const { exit, stderr } = await run(['receive', link, dir, ...flags, '--data-dir', 'home'], directory);
+    expect(exit, stderr).toBe(0);
+    const extracted = flags.length > 0 && written.includes('plans.tar') ? 1 : 0;
+    expect(paths()).toHaveLength(1 + (dir === 'elsewhere' ? 2 : change === undefined ? extracted : 1));
+    const texts = (await readdir(join(directory, dir))).filter((name) => name.endsWith('.txt'));
+    const found = await Promise.all(texts.map((name) => readFile(join(directory, dir, name), 'utf8')));
+    expect(found).toEqual(expect.arrayContaining(['A', 'Dear Ann\n']));
   });
 });
 
