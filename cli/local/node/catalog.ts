@@ -92,6 +92,8 @@ export function openCatalog(path: string): Catalog {
   }
 }
 
+const leavesOfFile = 'block WHERE block.file = file.id AND node IS NULL';
+
 const statements = (db: DatabaseSync) => ({
   insertFile: db.prepare(`INSERT INTO file (name, keep_until) VALUES (?, ${held}) ON CONFLICT (name) DO NOTHING`),
   fileId: db.prepare('SELECT id FROM file WHERE name = ?'),
@@ -116,8 +118,9 @@ const statements = (db: DatabaseSync) => ({
   deletePin: db.prepare('DELETE FROM pin WHERE cid = ?'),
   pins: db.prepare('SELECT cid, name FROM pin WHERE ?1 IS NULL OR cid = ?1'),
   expireNow: db.prepare(
-    `UPDATE file SET keep_until = 0 WHERE keep_until > 0 AND keep_until < ${held}
-     AND ?1 IN (${above('(SELECT cid FROM block WHERE block.file = file.id ORDER BY rowid LIMIT 1)')})`,
+    `UPDATE file SET keep_until = 0 WHERE keep_until > 0 AND keep_until < ${held} AND (?1 IN (${above('file.cid')})
+       OR EXISTS (SELECT 1 FROM ${leavesOfFile})
+       AND NOT EXISTS (SELECT 1 FROM ${leavesOfFile} AND ?1 NOT IN (${above('block.cid')})))`,
   ),
   expireHeld: db.prepare(`UPDATE file SET keep_until = 0 WHERE keep_until = ${held} AND id IN (${filesBelow})`),
   expired: db.prepare(
@@ -324,7 +327,7 @@ export class Catalog extends Reach {
   #setPin(cid: string, name: string): void {
     this.#sql.insertPin.run(cid, name);
     // From now on the pin decides: once it is removed, the file is, too, and each part of it, whose
-    // root is not below that of the file.
+    // root is not below that of the file, but all leaves are.
     this.#sql.expireNow.run(cid);
     this.#pinning.emit(cid);
   }

@@ -39,16 +39,38 @@ test('a file with rows ahead is found once it is published, and replaces an olde
   catalog.close();
 });
 
+test.each([
+  { part: 'begins like it', leaves: ['first', 'other'], stays: true },
+  { part: 'ends like it', leaves: ['other', 'last'], stays: true },
+  { part: 'begins and ends like it', leaves: ['first', 'other', 'last'], stays: true },
+  { part: 'has nodes of it only', leaves: [], stays: true },
+  { part: 'is in it whole', leaves: ['middle', 'last'], stays: false },
+])('the pin of a file leaves the part of another upload that $part: $stays', async ({ leaves, stays }) => {
+  const catalog = openCatalog(join(await directory(), 'node.db'));
+  const add = (file: string, cids: readonly string[], inner = `node of ${file}`) => {
+    const nodes = [inner, `root of ${file}`].map((cid, index) => {
+      return { ...leaf(cid), node: new Uint8Array(), links: index === 0 ? cids : [inner] };
+    });
+    const blocks = [...cids.map(leaf), ...nodes];
+    catalog.publish([{ file, cid: `root of ${file}`, blocks, pin: undefined, keepUntil: 3_600_000 }]);
+  };
+  add('whole', ['first', 'middle', 'last']);
+  add('part', leaves, leaves.length === 0 ? 'node of whole' : undefined);
+  add('another', ['another']);
+  catalog.pin('root of another', '');
+  catalog.pin('root of whole', '');
+  expect(catalog.unpin(['root of another'], 1)).toMatchObject({ files: stays ? ['another'] : ['part', 'another'] });
+  catalog.close();
+});
+
 test('what is sent again stays while its upload runs, and goes with the pin that holds it in the end', async () => {
   const catalog = openCatalog(join(await directory(), 'node.db'));
-  const node = { ...leaf('r'), node: new Uint8Array(), links: ['x', 'y'] };
+  const node = (cid: string, links: string[]) => ({ ...leaf(cid), node: new Uint8Array(), links });
   const send = (round: number) => {
     const from = { pin: undefined, keepUntil: 3_600_000 };
     // The node above a part is not one of the file.
-    catalog.publish([
-      { ...from, file: `part ${round}`, cid: 'p', blocks: [leaf('x'), { ...leaf('p'), links: ['x'] }] },
-    ]);
-    catalog.publish([{ ...from, file: `root ${round}`, cid: 'r', blocks: [leaf('y'), node] }]);
+    catalog.publish([{ ...from, file: `part ${round}`, cid: 'p', blocks: [leaf('x'), node('p', ['x'])] }]);
+    catalog.publish([{ ...from, file: `root ${round}`, cid: 'r', blocks: [leaf('y'), node('r', ['x', 'y'])] }]);
   };
   send(1);
   catalog.pin('r', '');
