@@ -73,10 +73,14 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
       hint: 'write it without https://, such as files.acme.org',
     });
   const config = resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml'));
-  // Two services on one machine keep their secrets apart: staging-admin-token.txt.
-  const service = basename(config, '.toml').replace(/^wrangler\.?/, '');
+  // Two services on one machine keep their secrets apart: staging-admin-token.txt, each beside its
+  // configuration.
+  const service = basename(config, '.toml').replace(/^wrangler[.-]?/, '');
   const secretFile = (name: string): string => (service === '' ? name : `${service}-${name}`);
-  const adminTokenFile = resolve(cwd, values['admin-token-file'] ?? secretFile('admin-token.txt'));
+  const secrets = values.config === undefined ? cwd : dirname(config);
+  const fileOf = (path: string | undefined, name: string): string =>
+    path === undefined ? join(secrets, secretFile(name)) : resolve(cwd, path);
+  const adminTokenFile = fileOf(values['admin-token-file'], 'admin-token.txt');
   return {
     /** Of a backup. */
     folder: folder === undefined ? undefined : resolve(cwd, folder),
@@ -96,7 +100,7 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     domain,
     /** Label of the first account. */
     account: values.account,
-    apiKeyFile: resolve(cwd, values['api-key-file'] ?? secretFile('api-key.txt')),
+    apiKeyFile: fileOf(values['api-key-file'], 'api-key.txt'),
   };
 }
 

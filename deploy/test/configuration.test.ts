@@ -203,11 +203,11 @@ describe('the flags', () => {
       parseOptions('doctor', ['--config', 'a/wrangler.toml', '--url', 'https://files.acme.org/x'], '/srv'),
     ).toEqual({
       account: undefined,
-      apiKeyFile: '/srv/api-key.txt',
+      apiKeyFile: '/srv/a/api-key.txt',
       folder: undefined,
       config: '/srv/a/wrangler.toml',
-      adminTokenFile: '/srv/admin-token.txt',
-      metricsTokenFile: '/srv/metrics-token.txt',
+      adminTokenFile: '/srv/a/admin-token.txt',
+      metricsTokenFile: '/srv/a/metrics-token.txt',
       url: 'https://files.acme.org',
       backend: undefined,
       bucket: undefined,
@@ -221,15 +221,17 @@ describe('the flags', () => {
   });
 
   test('of a further service name secret files of its own', () => {
-    const names = ['wrangler.toml', 'wrangler.staging.toml', 'staging.toml'].map((config) => {
-      const { adminTokenFile, metricsTokenFile, apiKeyFile } = parseOptions('setup', ['--config', config], '/srv');
-      return [adminTokenFile, metricsTokenFile, apiKeyFile].map((path) => path.replace('/srv/', ''));
+    const places = [[], ['wrangler.toml'], ['wrangler.staging.toml'], ['wrangler-staging.toml'], ['staging.toml']];
+    const found = [...places, ['../two/wrangler.toml'], ['/two/staging.toml']].map(([config]) => {
+      const args = config === undefined ? [] : ['--config', config];
+      const { adminTokenFile, metricsTokenFile, apiKeyFile } = parseOptions('setup', args, '/srv');
+      const [prefix = ''] = adminTokenFile.split('admin-token.txt');
+      expect(metricsTokenFile).toBe(`${prefix}metrics-token.txt`);
+      expect(apiKeyFile).toBe(`${prefix}api-key.txt`);
+      return prefix;
     });
-    expect(names).toEqual([
-      ['admin-token.txt', 'metrics-token.txt', 'api-key.txt'],
-      ['staging-admin-token.txt', 'staging-metrics-token.txt', 'staging-api-key.txt'],
-      ['staging-admin-token.txt', 'staging-metrics-token.txt', 'staging-api-key.txt'],
-    ]);
+    const staging = '/srv/staging-';
+    expect(found).toEqual(['/srv/', '/srv/', staging, staging, staging, '/two/', '/two/staging-']);
   });
 
   test('empty ones are refused, each of them, and so is an empty folder', async () => {
