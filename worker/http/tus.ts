@@ -32,7 +32,7 @@ export function methodOverride(
   };
 }
 
-/** Tells whether a body broke off or stalled: what has arrived of it is recorded. */
+/** Tells whether a body broke off or stalled: HEAD tells what of it is recorded. */
 export function isBrokenBody(error: unknown): boolean {
   return isSealpinError(error, 'body_incomplete') || isSealpinError(error, 'body_timeout');
 }
@@ -59,7 +59,7 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && (isBusy || isBroken))) {
       const retryAfter = headers.get('Retry-After');
       const detail = isBroken
-        ? 'the body broke off or stalled; what has arrived of it is recorded'
+        ? 'the body broke off or stalled; HEAD tells how much of it is recorded'
         : 'the service is too busy, or a part of it does not respond';
       const retryAfterSeconds = retryAfter === null ? undefined : Number(retryAfter);
       const busy = new SealpinError('upload_busy', detail, { retryAfterSeconds });
