@@ -6,5 +6,7 @@ import { expect } from 'vitest';
 
 expect.addEqualityTesters([
   (found, expected) =>
-    typeof found === 'string' && expected instanceof RegExp ? found.search(expected) >= 0 : undefined,
+    expected instanceof RegExp && !(found instanceof RegExp)
+      ? typeof found === 'string' && found.search(expected) >= 0
+      : undefined,
 ]);

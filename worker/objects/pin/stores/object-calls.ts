@@ -14,7 +14,7 @@ import type {
   ObjectBinding,
   ObjectRow,
   ObjectRows,
-  Opening,
+  ObjectOpening,
   StoreContext,
   WaitingStrays,
 } from './object-rows.ts';
@@ -49,7 +49,10 @@ export class ObjectCalls extends RpcTarget {
    * Writes the row of an upload that is about to send bytes, or gives it more time.
    * @returns the first of their numbers; `gone` where it is being removed, or was
    */
-  async open(objects: NewObjects, { numbers, forMs, isOngoing = false }: Opening): Promise<Result<{ from: number }>> {
+  async open(
+    objects: NewObjects,
+    { numbers, forMs, isOngoing = false }: ObjectOpening,
+  ): Promise<Result<{ from: number }>> {
     const { rows, now, wake } = this.#o;
     const checked = await this.#checked(objects);
     if (!checked.ok) return checked;

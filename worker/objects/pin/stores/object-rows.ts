@@ -57,10 +57,10 @@ export type Sweep = {
 };
 
 /**
- * What an upload is about to do: send so many objects, and rest for so many ms at most. `isOngoing`:
- * it has stored some already.
+ * What an upload is about to do: send so many objects, and rest for so many ms at most.
+ * `isOngoing`: it has stored some already.
  */
-export type Opening = { numbers: number; forMs: number; isOngoing?: boolean };
+export type ObjectOpening = { numbers: number; forMs: number; isOngoing?: boolean };
 
 /** Objects, and the CID whose bytes they are. */
 export type ObjectBinding = { id: string; service: string; cid: string; isKnown: boolean };
@@ -72,7 +72,7 @@ export type WaitingStrays = { service: string; objects: number };
  * The calls of the object that has a row, or is responsible for a CID, as another one makes them.
  */
 export type ObjectShard = {
-  open(objects: NewObjects, o: Opening): PromiseLike<Result<{ from: number }>>;
+  open(objects: NewObjects, o: ObjectOpening): PromiseLike<Result<{ from: number }>>;
   bind(o: ObjectBinding): PromiseLike<Result>;
   remove(id: string, service: string, cid: string): PromiseLike<Result<{ isGone: boolean }>>;
   abandon(id: string): PromiseLike<Result>;

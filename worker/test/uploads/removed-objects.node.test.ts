@@ -1,13 +1,13 @@
-/** Uploads whose objects are removed before they end, as one that lasts too long: none is stored. */
+/** Uploads whose objects are removed before they end, as of one that lasts too long. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { answersLate } from '../../../testkit/object-stores/hostile-store.ts';
 import { problemOf } from '../../../testkit/api-client.ts';
 import { present } from '../../../testkit/present.ts';
 import { objectIdOf } from '../../objects/pin/stores/object-names.ts';
-import { create, head, mib, offsetOf, patch, version } from '../uploads/tus-client.ts';
+import { create, head, mib, offsetOf, patch, version } from './tus-client.ts';
 import { shardObject } from '../stored-state.ts';
-import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { describeStores, startStore, type StoreUnderTest } from '../stores/store-under-test.ts';
 
 const day = 86_400_000;
 describeStores('objects that are removed before their upload ends', ['r2'], (kind) => {
