@@ -10,6 +10,11 @@ import { eventColumns } from './tables.ts';
 
 /** Least time for which an event is kept, in ms. */
 export const eventRetentionMs = eventDays * dayMs;
+/**
+ * Time after which a position may pass an event that a key does not see, in ms: far sooner than the
+ * event is removed, so that who asks now and then is not told that it has missed something.
+ */
+const unseenMs = eventRetentionMs / 2;
 /** Interval at which the alarm looks for older ones, in ms. */
 const pruneMs = dayMs;
 /** Number of events that one alarm removes, and one page reads, so that a call stays short. */
@@ -43,7 +48,7 @@ export type NewEvent = Pick<EventRecord, 'action' | 'by' | 'subject'>;
  */
 export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
 
-type EventRow = Record<string, SqlStorageValue> & { seq: number; action: string };
+type EventRow = Record<string, SqlStorageValue> & { seq: number; time: number; action: string };
 
 /** The key that reads. */
 type Reader = { id: string; scopes: readonly Scope[] };
@@ -120,7 +125,7 @@ export class EventRows extends StorageRows<{ now(): number }> {
 
   /**
    * The events after a position, oldest first, that a key may see. Without `read`, with which it
-   * sees what all keys use, its position passes no event that it does not see.
+   * sees what all keys use, its position passes no recent event that it does not see.
    * @returns `gone` where some after the position are no longer kept, `invalid_request` for a
    * position that no event has had
    */
@@ -133,9 +138,9 @@ export class EventRows extends StorageRows<{ now(): number }> {
     const from = after ?? oldest - 1;
     if (from + 1 < oldest)
       return err('gone', 'events after this one are no longer kept: leave after out to begin again');
-    const seesAll = key.scopes.includes('read');
+    const passes = key.scopes.includes('read') ? Infinity : this.context.now() - unseenMs;
     const events: EventRecord[] = [];
-    let next = seesAll ? from : (after ?? 0);
+    let next = passes === Infinity ? from : (after ?? 0);
     let position = from;
     let looked = 0;
     for (const row of this.sql.exec<EventRow>(
@@ -143,11 +148,11 @@ export class EventRows extends StorageRows<{ now(): number }> {
       from,
       maxLooked,
     )) {
-      const { seq, action, api_key: by } = row;
+      const { seq, time, action, api_key: by } = row;
       const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
       if (isVisible) events.push(recordOf(eventColumns, row));
-      if (isVisible || seesAll) next = seq;
+      if (isVisible || time < passes) next = seq;
       position = seq;
       looked += 1;
     }

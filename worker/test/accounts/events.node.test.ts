@@ -178,6 +178,21 @@ describe('the events of an account', () => {
     expect((await owner.call.listEvents({ after: cursor })).events).toMatchObject([{ id: '4' }]);
   });
 
+  it('that a key does not see make it miss nothing, while it asks now and then', async () => {
+    const reader = await owner.call.withKey(['share']);
+    await newShare();
+    let { cursor } = await reader.listEvents();
+    for (let month = 0; month < 6; month += 1) {
+      await owner.call.store('plain', 'unseen');
+      await owner.object.ring(30 * dayMs);
+      const page = await reader.listEvents({ after: cursor });
+      expect(page.events).toEqual([]);
+      ({ cursor } = page);
+    }
+    await newShare();
+    expect((await reader.listEvents({ after: cursor })).events).toMatchObject([{ action: 'share.created' }]);
+  });
+
   it('end with the account', async () => {
     await owner.call.store('plain', 'x');
     await client(service.url, adminToken).deleteAccount({ id: owner.id });
