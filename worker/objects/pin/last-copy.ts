@@ -1,13 +1,12 @@
 /** Safety of the removal of a copy, where somebody still needs the bytes. */
 import { orLog } from '../../log.ts';
-import { servicesOf } from '../../backends/configured.ts';
+import { readableIds } from '../../backends/configured.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
-import { requestMs, type WorkContext } from './pin-steps.ts';
-import { timeLimit } from '../../backends/time-limit.ts';
+import type { WorkContext } from './pin-steps.ts';
 import { unwrap } from '../result.ts';
 
-type LastCopyContext = WorkContext & { sources: Pick<PinSources, 'service'> };
+type LastCopyContext = WorkContext & { sources: Pick<PinSources, 'stat'> };
 
 /**
  * Tells whether a removal leaves a copy behind, or nobody needs one: the service whose copy stays
@@ -18,19 +17,21 @@ export async function isSpare(
   { cid, service }: PinRow,
 ): Promise<boolean> {
   if (!rows.isReferenced(cid)) return true;
-  const others = configuredOf({ env }, rows.ofCid(cid)).filter((row) => row.service !== service);
+  const others = readableOf({ env }, rows.ofCid(cid)).filter((row) => row.service !== service);
   for (const other of others.filter((row) => isSure(row))) {
-    const seen = await sources.service(other).stat(cid, timeLimit(requestMs));
-    if ((typeof seen === 'string' ? seen : seen.pin) !== 'absent') return true;
+    if ((await sources.stat(other)) !== 'absent') return true;
     rows.change(other, { suspect: 1, ...wholeFile, due: now() });
   }
   return false;
 }
 
-/** Those of some rows at backends that are configured: what lies elsewhere is no copy for now. */
-export function configuredOf({ env }: Pick<WorkContext, 'env'>, rows: readonly PinRow[]): PinRow[] {
-  const configured = new Set(servicesOf(env).map(({ id }) => id));
-  return rows.filter(({ service }) => configured.has(service));
+/**
+ * Those of some rows at backends that are configured and can be read: what lies elsewhere is no
+ * copy that could replace another one.
+ */
+export function readableOf({ env }: Pick<WorkContext, 'env'>, rows: readonly PinRow[]): PinRow[] {
+  const readable = readableIds(env);
+  return rows.filter(({ service }) => readable.has(service));
 }
 
 /** Tells whether a row says that a service is to hold a CID, and does, without a doubt. */

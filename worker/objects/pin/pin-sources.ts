@@ -1,21 +1,29 @@
 /** The services of the rows of a `Pin` object, as those that are asked for its blocks. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
-import { readableIds, serviceOf, sourceOf } from '../../backends/configured.ts';
-import type { Readable } from '../../backends/contract.ts';
+import { backendOf, readableIds, serviceOf, sourceOf } from '../../backends/configured.ts';
+import type { Held, Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
 import { onFailure } from '../../backends/on-failure.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
 import { sourceError } from '../../backends/source-error.ts';
 import { WithContext } from '../with-context.ts';
 import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-rows.ts';
-import { blockMs, limited, type WorkContext } from './pin-steps.ts';
+import { blockMs, limited, requestMs, type WorkContext } from './pin-steps.ts';
 
 /** Sources that are asked for the blocks of CIDs. */
 export class PinSources extends WithContext<WorkContext> {
   /** The service of a row, on behalf of the request that the row names. */
   service({ service, request_id: requestId }: PinRow): ConfiguredService {
     return serviceOf(this.context.env, service, requestId ?? undefined);
+  }
+
+  /** Asks the service of a row, which can be read, for its pin. A failure opens its breaker. */
+  async stat({ cid, service, request_id: requestId }: PinRow): Promise<'absent' | 'ours' | 'foreign' | 'unknown'> {
+    const backend = backendOf(this.context.env, service, requestId ?? undefined);
+    const asked: Promise<Pick<Held, 'pin'>> = backend.stat(cid, timeLimit(requestMs));
+    return (await onFailure(asked, (error) => this.#noteFault(service, error))).pin;
   }
 
   /** The other services that hold the CID of a row and may be asked. */
@@ -69,15 +77,19 @@ export class PinSources extends WithContext<WorkContext> {
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
   #watched(cid: string, service: Readable): BlockSource {
-    const { breakers, now } = this.context;
     const failed = (error: unknown): void => {
       if (isSealpinError(error, 'pinning_lost')) this.markSuspect(cid, service.id);
-      if (isServiceFault(error)) breakers.failed(service.id, now(), error.retryAfterSeconds);
+      this.#noteFault(service.id, error);
     };
     return {
       id: service.id,
       block: (block, signal) => onFailure(service.block(block, signal), failed),
       read: (root, offset, length, signal) => onFailure(service.read(root, offset, length, signal), failed),
     };
+  }
+
+  #noteFault(service: string, error: unknown): void {
+    const { breakers, now } = this.context;
+    if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
   }
 }

@@ -14,8 +14,9 @@ import { err, type Result } from '../result.ts';
 import { WithContext } from '../with-context.ts';
 import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
-import { configuredOf, isBeingPinned, isSpare, isSure } from './last-copy.ts';
+import { isBeingPinned, isSpare, isSure, readableOf } from './last-copy.ts';
 import { PinCheck } from './pin-check.ts';
+import { onFailure } from '../../backends/on-failure.ts';
 import { answered, detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
@@ -91,11 +92,12 @@ export class PinWork extends WithContext<WorkContext> {
         this.settle(row.cid);
         return 'scheduled';
       }
-      kept = await this.#removeOurs(row);
+      kept = await onFailure(this.#removeOurs(row), (error) => {
+        if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
+      });
       breakers.succeeded(service);
     } catch (error) {
       log({ event: 'pin.unpin', requestId, service, attempts, error: errorText(error) });
-      if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
       return 'scheduled';
     }
     const { wanted, late_until: lateUntil } = rows.find(row.cid, service) ?? row;
@@ -173,7 +175,8 @@ export class PinWork extends WithContext<WorkContext> {
    */
   addBackends(cid: string, requestId: string | null): void {
     const { env, rows, now } = this.context;
-    const held = configuredOf(this.context, rows.ofCid(cid)).filter(({ wanted }) => wanted === 1);
+    const configured = new Set(servicesOf(env).map(({ id }) => id));
+    const held = rows.ofCid(cid).filter(({ wanted, service }) => wanted === 1 && configured.has(service));
     const isOpen = (id: string) =>
       rows.find(cid, id) === undefined && this.context.migrations.targetOf(id) === undefined;
     const others = servicesOf(env).filter(({ id }) => isOpen(id));
@@ -340,12 +343,14 @@ export class PinWork extends WithContext<WorkContext> {
   settle(cid: string): void {
     const { rows, now } = this.context;
     const all = rows.ofCid(cid);
-    const staying = configuredOf(this.context, all).filter(({ wanted, state }) => wanted === 1 && state === 'live');
+    const staying = readableOf(this.context, all).filter(({ wanted, state }) => wanted === 1 && state === 'live');
     for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
       const replaces = all.filter(({ moved_from: from }) => from === row.service);
-      const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
+      const candidates = staying.filter((each) => replaces.length === 0 || replaces.includes(each));
+      const safe = candidates.find((each) => each.verified_at !== null && isSure(each));
+      const successor = safe ?? candidates[0];
       if (successor === undefined) continue;
-      const isSafe = successor.verified_at !== null && isSure(successor);
+      const isSafe = safe !== undefined;
       if (isSafe && rows.pinning(row).length > 0) rows.change(row, { due: Math.min(row.due ?? Infinity, this.soon()) });
       else if (isSafe) {
         rows.change(row, { state: 'unpinning', attempts: 0, due: now(), moved_from: null });
