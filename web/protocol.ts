@@ -20,19 +20,22 @@ export type Found =
 /** A password, or the text of a private key file. */
 export type Credentials = { password?: string | undefined; keys?: string | undefined };
 
-/** A file that can be saved. `size` in bytes, where it is known before the end. */
-export type FileView = { name: string; size?: number | undefined; cid?: string | undefined };
+/**
+ * A file that can be saved. `id` is that of no other file of this page, also of one that was opened
+ * before; `size` in bytes, where it is known before the end.
+ */
+export type FileView = { id: number; name: string; size?: number | undefined; cid?: string | undefined };
 
 /**
- * Contents of something that was opened. `note` and `from` are the sender's words; `zipSize`: bytes
- * of all files as one ZIP, which has the index after the last file.
+ * Contents of something that was opened. `note` and `from` are the sender's words; `zip`: all files
+ * as one.
  */
 export type OpenedView = {
   note?: string | undefined;
   from?: string | undefined;
   signed?: ParcelSignature | undefined;
   files: FileView[];
-  zipSize?: number | undefined;
+  zip?: FileView | undefined;
 };
 
 /** A delivery to an inbox, or why it does not open: `foreign` is sealed to another key. */
@@ -71,6 +74,7 @@ export type Receiving = {
    * not opened.
    */
   opensLeft(o: undefined): number | undefined;
+  /** Fails for a file of what was opened before, as `begin` and `serveRanges` do. */
   save(o: { file: number; sink: PageSink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */
   copiesGone(o: undefined): void;

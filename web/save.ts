@@ -60,17 +60,16 @@ export async function pickedFile(suggestedName: string): Promise<FileSystemFileH
 /**
  * Saves a file that the engine has opened. It resolves once all of the file was authenticated and
  * handed over.
- * @param o.index of the file in the engine's list
  * @throws EngineError, `CutOff`, `Dismissed`, `TooLargeToSave`
  */
 export async function save(
   engine: Engine<Receiving>,
   file: FileView,
-  o: CallOptions & { readonly index: number; readonly to: Destination },
+  o: CallOptions & { readonly to: Destination },
 ): Promise<SavedPlace> {
-  const { index, to, ...options } = o;
+  const { to, ...options } = o;
   const write = (sink: PageSink, more: Writing = {}): Promise<Blob | undefined> =>
-    engine.call('save', { file: index, sink }, { ...options, ...more });
+    engine.call('save', { file: file.id, sink }, { ...options, ...more });
 
   const handle = to === 'asked' ? await pickedFile(file.name) : await newFileIn(to.into, file.name);
   if (handle !== undefined) {

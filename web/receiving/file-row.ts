@@ -23,7 +23,6 @@ export type FileRowView = {
 
 /**
  * Makes the row of a file.
- * @param o.index in the engine's list
  * @param o.onSaved each time that it was saved
  * @param o.label instead of its name
  * @param o.button instead of *Save*
@@ -31,12 +30,7 @@ export type FileRowView = {
 export function fileRow(
   engine: Engine<Receiving>,
   file: FileView,
-  {
-    index,
-    onSaved,
-    label,
-    button = words.save,
-  }: { index: number; onSaved: () => void; label?: string; button?: string },
+  { onSaved, label, button = words.save }: { onSaved: () => void; label?: string; button?: string },
 ): FileRowView {
   const part = partsOf('file');
   const element = part('li', HTMLLIElement);
@@ -46,21 +40,21 @@ export function fileRow(
   const state = part('.state', HTMLElement);
   const copy = part('.copy', HTMLElement);
   const nameText = part('bdi', HTMLElement);
-  const { name, size } = file;
+  const { id, name, size } = file;
   nameText.textContent = label ?? name;
   part('.kind', HTMLElement).textContent = badgeText(name);
   saveButton.textContent = button;
   const about = [...(size === undefined ? [] : [sizeText(size, locale)]), ...(isTar(name) ? [words.folderInOne] : [])];
   setText(part('.size', HTMLElement), about.length === 0 ? undefined : about.join(' · '));
   // Each control is called what it says and the name of its file.
-  nameText.id = `name-${index}`;
+  nameText.id = `name-${id}`;
   const lookButton = part('.look', HTMLButtonElement);
   for (const control of [lookButton, saveButton, cancelButton, progress]) {
-    control.id = `${control.className || 'progress'}-${index}`;
+    control.id = `${control.className || 'progress'}-${id}`;
     const labels = control === progress ? [nameText.id] : [control.id, nameText.id];
     control.setAttribute('aria-labelledby', labels.join(' '));
   }
-  const look = startLooking(engine, file, { index, button: lookButton, place: part('.preview', HTMLDivElement) });
+  const look = startLooking(engine, file, { button: lookButton, place: part('.preview', HTMLDivElement) });
 
   let isSaved = false;
   let stop: AbortController | undefined;
@@ -133,7 +127,7 @@ export function fileRow(
       await whileOpen(async () => {
         const onProgress = (bytes: number): void => follow(bytes, following);
         const options = { onProgress, onStalled: stall, signal: controller.signal };
-        const place = await save(engine, file, { index, to, ...options });
+        const place = await save(engine, file, { to, ...options });
         isSaved = true;
         showSaved(place);
         onSaved();

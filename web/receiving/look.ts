@@ -9,7 +9,7 @@ import { NotAsNamed, previewOf, shownAs } from './preview.ts';
 export function startLooking(
   engine: Engine<Receiving>,
   file: FileView,
-  { index, button, place }: { index: number; button: HTMLButtonElement; place: HTMLElement },
+  { button, place }: { button: HTMLButtonElement; place: HTMLElement },
 ): () => Promise<void> {
   const shown = shownAs(file);
   button.hidden = shown === undefined;
@@ -21,7 +21,7 @@ export function startLooking(
     const { signal } = stop;
     set(words.lookAway, [paragraph(words.opening)]);
     try {
-      const elements = await previewOf(engine, file, { shown, index, signal });
+      const elements = await previewOf(engine, file, { shown, signal });
       if (!signal.aborted) set(words.lookAway, elements);
     } catch (error) {
       if (signal.aborted) return;

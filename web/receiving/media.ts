@@ -8,12 +8,13 @@ import { aliveMs, answered, serviceWorker } from '../save.ts';
 
 /**
  * Makes an address that this page can play, for as long as `signal` lasts.
+ * @param o.file its ID
  * @param o.type media type
  * @throws Error where the service worker does not start
  */
 export async function mediaAddress(
   engine: Engine<Receiving>,
-  { index, size, type, signal }: { index: number; size: number; type: string; signal: AbortSignal },
+  { file, size, type, signal }: { file: number; size: number; type: string; signal: AbortSignal },
 ): Promise<string> {
   const id = crypto.randomUUID();
   // The player asks as part of this page, so this page must be within its scope.
@@ -24,7 +25,7 @@ export async function mediaAddress(
   const offer = (): Promise<boolean> => {
     const { port1, port2 } = new MessageChannel();
     // It lasts as long as the signal, and ends with an error that says so.
-    engine.call('serveRanges', { file: index, port: port1 }, { transfer: [port1], signal }).catch(() => undefined);
+    engine.call('serveRanges', { file, port: port1 }, { transfer: [port1], signal }).catch(() => undefined);
     return answered((answer) => tell({ kind: 'media', id, size, type, port: port2, answer }, [port2, answer]));
   };
   const isControlled = new Promise<void>((resolve) => {

@@ -16,7 +16,7 @@ let fileRows: readonly FileRowView[] = [];
 /** Shows what was opened. @param onSaved runs once everything is saved */
 export function showOpened(
   engine: Engine<Receiving>,
-  { files, note, from, signed, zipSize }: OpenedView,
+  { files, note, from, signed, zip }: OpenedView,
   onSaved: () => void,
 ) {
   const isMessage = files.length === 1 && files[0]?.name === messageName && files[0].cid !== undefined;
@@ -31,14 +31,13 @@ export function showOpened(
   const noteSaved = (): void => {
     if (isZipSaved || fileRows.every((row) => row.isSaved())) onSaved();
   };
-  fileRows = files.map((file, index) => fileRow(engine, file, { index, onSaved: noteSaved }));
+  fileRows = files.map((file) => fileRow(engine, file, { onSaved: noteSaved }));
   byId('files', HTMLUListElement).replaceChildren(...fileRows.map(({ element }) => element));
-  const together = zipSize === undefined ? [] : [{ name: words.zipName, size: zipSize }];
+  const together = zip && { ...zip, name: words.zipName };
   byId('together', HTMLUListElement).replaceChildren(
-    ...together.map(
-      (zip) =>
-        fileRow(engine, zip, {
-          index: files.length,
+    ...(together === undefined ? [] : [together]).map(
+      (file) =>
+        fileRow(engine, file, {
           label: words.allTogether(files.length),
           button: words.saveAll,
           onSaved() {
@@ -48,6 +47,7 @@ export function showOpened(
         }).element,
     ),
   );
+  byId('to-folder', HTMLButtonElement).disabled = false;
   byId('folder-line', HTMLParagraphElement).hidden = files.length < 2 || folderPicker() === undefined;
   byId('blob-ids', HTMLUListElement).replaceChildren(
     ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
@@ -59,14 +59,16 @@ export function showOpened(
 
 async function saveToFolder(): Promise<void> {
   const button = byId('to-folder', HTMLButtonElement);
+  const rows = fileRows;
   button.disabled = true;
   try {
     const into = await folderPicker()?.({ mode: 'readwrite' });
-    for (const row of fileRows) if (into !== undefined && !row.isSaved()) await row.save({ into });
+    // It ends where something else is opened meanwhile.
+    for (const row of rows) if (into !== undefined && rows === fileRows && !row.isSaved()) await row.save({ into });
   } catch {
     // The dialog was closed; a file that is not saved says so itself.
   } finally {
-    button.disabled = false;
+    if (rows === fileRows) button.disabled = false;
   }
 }
 

@@ -26,26 +26,25 @@ export function shownAs({ name, size, cid }: FileView): Shown | undefined {
 
 /**
  * Makes the elements that show a file.
- * @param o.index of the file in the engine's list
  * @param o.signal ends what fills them
  * @throws NotAsNamed, and what the engine throws
  */
 export async function previewOf(
   engine: Engine<Receiving>,
-  { name, size = 0 }: FileView,
-  { shown, index, signal }: { shown: Shown; index: number; signal: AbortSignal },
+  { id, name, size = 0 }: FileView,
+  { shown, signal }: { shown: Shown; signal: AbortSignal },
 ): Promise<HTMLElement[]> {
   if (shown.as === 'audio' || shown.as === 'video') {
-    if (!isAsNamed(name, await engine.call('begin', { file: index }, { signal }))) throw new NotAsNamed();
+    if (!isAsNamed(name, await engine.call('begin', { file: id }, { signal }))) throw new NotAsNamed();
     const player = document.createElement(shown.as);
     player.controls = true;
     player.preload = 'metadata';
     player.setAttribute('aria-label', name);
-    player.src = await mediaAddress(engine, { index, size, type: shown.type, signal });
+    player.src = await mediaAddress(engine, { file: id, size, type: shown.type, signal });
     signal.addEventListener('abort', () => player.removeAttribute('src'), { once: true });
     return [player];
   }
-  const blob = await engine.call('save', { file: index, sink: { kind: 'memory' } }, { signal });
+  const blob = await engine.call('save', { file: id, sink: { kind: 'memory' } }, { signal });
   const bytes = new Uint8Array((await blob?.arrayBuffer()) ?? new ArrayBuffer());
   if (!isAsNamed(name, bytes.subarray(0, 16))) throw new NotAsNamed();
   if (shown.as === 'text') return textElements(bytes);

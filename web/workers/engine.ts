@@ -25,8 +25,10 @@ import { readInWindows } from './windows.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 
 /** Found link or file that waits for a password or a click. */
-type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<OpenedView & { files: Openable[] }> };
-type Openable = FileView & {
+type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<Contents> };
+/** What was opened, before its files have IDs. */
+type Contents = Omit<OpenedView, 'files'> & { files: Openable[] };
+type Openable = Omit<FileView, 'id'> & {
   read(running: Pick<Running, 'signal' | 'stalled'>): AsyncIterable<Uint8Array>;
   /** Any part of a file that is fetched. */
   openRanges?(signal: AbortSignal): Promise<OpenedFile>;
@@ -39,11 +41,13 @@ let findAgain: ((signal: AbortSignal) => Promise<Found>) | undefined;
 let closed: Closed | undefined;
 /** Of the share that was opened. */
 let opensLeft: number | undefined;
-let files: readonly Openable[] = [];
+/** Files of what was opened last, and their ZIP, by their IDs. */
+let files: ReadonlyMap<number, Openable> = new Map();
+let lastFile = -1;
 
 /** Looks for something. What was open before is closed. */
 function beginSearch(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
-  [findAgain, closed, opensLeft, files] = [look, undefined, undefined, []];
+  [findAgain, closed, opensLeft, files] = [look, undefined, undefined, new Map()];
   return look(signal);
 }
 
@@ -163,17 +167,22 @@ async function findFile({ file }: { file: File }): Promise<Found> {
 }
 
 /** Keeps the files that were opened. @returns what the page learns of them */
-function opened({ files: all, ...words }: OpenedView & { files: Openable[] }): OpenedView {
-  files = all;
-  const sizes = all.map(({ size }) => size ?? Number.NaN);
-  const zipSize = sizes.length > 1 && !sizes.includes(Number.NaN) ? zipBytes(together()) : undefined;
-  return { ...words, zipSize, files: all.map(({ name, size, cid }) => ({ name, size, cid })) };
+function opened({ files: all, ...words }: Contents): OpenedView {
+  const hasZip = all.length > 1 && all.every(({ size }) => size !== undefined);
+  const listed = hasZip ? [...all, zipOf(all)] : all;
+  files = new Map(listed.map((file) => [(lastFile += 1), file]));
+  const views = [...files].map(([id, { name, size, cid }]) => ({ id, name, size, cid }));
+  return { ...words, zip: views[all.length], files: views.slice(0, all.length) };
+}
+
+function zipOf(all: readonly Openable[]): Openable {
+  return { name: '', size: zipBytes(zipEntries(all)), read: (running) => zipped(zipEntries(all, running)) };
 }
 
 /** All files, as an archive has them. */
-function together(running?: Pick<Running, 'signal' | 'stalled'>): ZipEntry[] {
-  const names = safeNames(files.map(({ name }) => name));
-  return files.map(({ size = 0, read }, index) => ({
+function zipEntries(all: readonly Openable[], running?: Pick<Running, 'signal' | 'stalled'>): ZipEntry[] {
+  const names = safeNames(all.map(({ name }) => name));
+  return all.map(({ size = 0, read }, index) => ({
     name: names[index] ?? '',
     size,
     async *read() {
@@ -182,9 +191,9 @@ function together(running?: Pick<Running, 'signal' | 'stalled'>): ZipEntry[] {
   }));
 }
 
-function fileAt(index: number): Openable {
-  const file = files[index];
-  if (file === undefined) throw new TypeError('there is no such file');
+function fileOf(id: number): Openable {
+  const file = files.get(id);
+  if (file === undefined) throw new TypeError('the file is not of what was opened last');
   return file;
 }
 
@@ -204,10 +213,7 @@ serveCalls<Receiving>({
   },
   opensLeft: async () => opensLeft,
   async save(argument, { signal, report, stalled }) {
-    const isZip = argument.file === files.length;
-    const file: Openable = isZip
-      ? { name: '', size: zipBytes(together()), read: (running) => zipped(together(running)) }
-      : fileAt(argument.file);
+    const file = fileOf(argument.file);
     let bytes = 0;
     async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
       for await (const chunk of chunks) {
@@ -221,7 +227,7 @@ serveCalls<Receiving>({
   },
   copiesGone,
   async begin({ file }, { signal }) {
-    const { openRanges, size = 0 } = fileAt(file);
+    const { openRanges, size = 0 } = fileOf(file);
     const stop = new AbortController();
     try {
       const ranges = await openRanges?.(AbortSignal.any([signal, stop.signal]));
@@ -233,7 +239,7 @@ serveCalls<Receiving>({
   },
   /** It ends when the page cancels it. */
   async serveRanges({ file, port }, { signal }) {
-    const { openRanges, size = 0 } = fileAt(file);
+    const { openRanges, size = 0 } = fileOf(file);
     let whole: Promise<OpenedFile> | undefined;
     async function* bytesOf({ start, end }: RangeWanted): AsyncGenerator<Uint8Array> {
       // What failed once is opened again, because the browser asks again.
