@@ -7,7 +7,7 @@ import { fingerprint } from '../words/signer-words.ts';
 
 /** The signature that is shown; another one may be asked for before its words are there. */
 let displayedSignature: ParcelSignature | undefined;
-/** A name of another key, which takes its place where it is entered once more. */
+/** A name of another key, which this one takes where the name is entered once more. */
 let replaced: string | undefined;
 
 const folded = (name: string): string => foldedName(name).trim();
@@ -23,6 +23,9 @@ async function known(): Promise<KeptSigner[]> {
 export async function showSignature(signed: ParcelSignature | undefined, from = ''): Promise<void> {
   const [line, know] = [byId('signed', HTMLParagraphElement), byId('know', HTMLDetailsElement)];
   displayedSignature = signed;
+  replaced = undefined;
+  byId('know-form', HTMLFormElement).reset();
+  setText(byId('know-error', HTMLParagraphElement), undefined);
   setText(line, undefined);
   know.hidden = true;
   know.open = false;
@@ -61,6 +64,7 @@ async function keepName(signed: ParcelSignature): Promise<void> {
     return void field.reportValidity();
   }
   const before = (await known()).find((each) => folded(each.name) === folded(name));
+  if (displayedSignature !== signed) return;
   if (before !== undefined && replaced !== folded(name)) {
     replaced = folded(name);
     setText(error, words.nameTaken(before.name));
@@ -68,8 +72,7 @@ async function keepName(signed: ParcelSignature): Promise<void> {
   }
   try {
     await keepSigner({ signer: signed.signer, name }, before?.signer);
-    byId('know-form', HTMLFormElement).reset();
-    await showSignature(signed);
+    if (displayedSignature === signed) await showSignature(signed);
     byId('opened-title', HTMLHeadingElement).focus();
     announce(words.signedKnown(name));
   } catch {
