@@ -143,7 +143,7 @@ export type StoredView = Pick<StoredFile, 'fileId' | 'cid' | 'size' | 'createdAt
   sealedName?: 'open' | 'closed' | 'foreign' | undefined;
 };
 
-/** Calls of the engine that sends, which keeps the API key, and what the last share has. */
+/** Calls of the engine that sends, which keeps the API key, and what is stored for its shares. */
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
@@ -151,10 +151,10 @@ export type Sending = {
   /** Shares a file that the service encrypted. */
   sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
   /**
-   * Ends the last share, and deletes the files that were stored for it, where the key may.
+   * Ends a share that was made here, and deletes the files that were stored for it, where the key may.
    * `opened`: how often before, where that is known.
    */
-  takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
+  takeBack(o: { shareId: string }): { opened?: number | undefined; isDeleted: boolean };
   /** Reads the link of an invitation, which then sends. */
   accept(o: { text: string; root: string }): InvitationView | { host: string; address: string };
   /** A page of the links that the API key sees. */

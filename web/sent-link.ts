@@ -20,6 +20,8 @@ export type NextSteps = { readonly label: string; readonly go: () => void };
 /** Lets the page be closed, which would lose a link that was not copied. */
 let release: (() => void) | undefined;
 let shownLink: KeptLink | undefined;
+/** Tells whether a link is still there when its answer comes. */
+const isShown = (link: KeptLink): boolean => shownLink?.shareId === link.shareId;
 
 function letGo(): void {
   release?.();
@@ -40,6 +42,7 @@ export function showLink(view: LinkView, files: KeptLink['files']): void {
   byId('tell-password', HTMLParagraphElement).hidden = view.needs !== 'password';
   byId('tell-keys', HTMLParagraphElement).hidden = view.needs !== 'keys';
   setText(byId('sent-error', HTMLParagraphElement), undefined);
+  byId('take-back', HTMLButtonElement).disabled = false;
   show('sent');
 }
 
@@ -80,21 +83,35 @@ async function passOn(): Promise<void> {
   }
 }
 
+/** Does something with a link. Once it is not shown any more, a failure is only read out. */
+async function attemptOn(link: KeptLink, work: () => Promise<void>, button?: HTMLButtonElement): Promise<void> {
+  const textOf = (failure: unknown): string | undefined => {
+    const text = changeFailureText(failure);
+    if (isShown(link)) return text;
+    announce(`${namesText(link)}: ${text}`);
+    return undefined;
+  };
+  await attempt('sent-error', work, { textOf, ...(button && { button }) });
+}
+
 /** Changes the terms of the link that is shown, which stays as it is. */
 async function changeShownLink(engine: Engine<Sending>, link: KeptLink, terms: EnteredTerms): Promise<void> {
   const work = async (): Promise<void> => {
     const { opens, opensLeft, expiresAt } = await engine.call('changeLink', { shareId: link.shareId, ...terms });
-    shownLink = { ...link, opens };
-    byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
+    if (isShown(link)) {
+      shownLink = { ...link, opens };
+      byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
+    }
     announce(words.linkChanged(namesText(link)));
     await noteOpens(link.shareId, opens);
   };
-  await attempt('sent-error', work, { textOf: changeFailureText });
+  await attemptOn(link, work);
 }
 
-async function takeBackSent(engine: Engine<Sending>): Promise<void> {
+async function takeBackSent(engine: Engine<Sending>, link: KeptLink): Promise<void> {
   const work = async (): Promise<void> => {
-    const { opened, isDeleted } = await engine.call('takeBack', undefined);
+    const { opened, isDeleted } = await engine.call('takeBack', { shareId: link.shareId });
+    if (!isShown(link)) return announce(words.linkTaken(namesText(link)));
     letGo();
     byId('sent-link', HTMLInputElement).value = '';
     const parts = [words.takenText, ...(isDeleted ? [words.takenDeleted] : [])];
@@ -102,7 +119,7 @@ async function takeBackSent(engine: Engine<Sending>): Promise<void> {
     byId('taken-text', HTMLParagraphElement).textContent = parts.join(' ');
     show('taken');
   };
-  await attempt('sent-error', work, { button: byId('take-back', HTMLButtonElement) });
+  await attemptOn(link, work, byId('take-back', HTMLButtonElement));
 }
 
 /** Starts the buttons, once. */
@@ -120,8 +137,14 @@ export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
     const link = shownLink;
     if (link !== undefined) enterChange(link, (terms) => void changeShownLink(engine, link, terms));
   });
-  on('take-back', () => void takeBackSent(engine));
-  for (const id of ['sent-more', 'taken-more']) on(id, more.go).textContent = more.label;
+  on('take-back', () => {
+    if (shownLink !== undefined) void takeBackSent(engine, shownLink);
+  });
+  const leave = (): void => {
+    shownLink = undefined;
+    more.go();
+  };
+  for (const id of ['sent-more', 'taken-more']) on(id, leave).textContent = more.label;
   const field = byId('sent-link', HTMLInputElement);
   field.addEventListener('focus', () => field.select());
   field.addEventListener('copy', letGo);

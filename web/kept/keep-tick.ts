@@ -4,19 +4,20 @@ import { forgetLink, keepLink, type KeptLink } from './kept-links.ts';
 
 let isKept = false;
 
-async function set(link: KeptLink | undefined, wanted: boolean): Promise<void> {
+async function set(shown: () => KeptLink | undefined, wanted: boolean): Promise<void> {
   const tick = byId('keep-link', HTMLInputElement);
   const said = byId('keep-said', HTMLParagraphElement);
+  const link = shown();
   if (link === undefined) return;
   tick.disabled = true;
-  try {
-    if (wanted) await keepLink(link);
-    else await forgetLink(link.shareId);
-    isKept = wanted;
-    setText(said, wanted ? words.keptNow : undefined);
-  } catch {
-    setText(said, words.keepsNothing);
-  }
+  const isDone = await (wanted ? keepLink(link) : forgetLink(link.shareId)).then(
+    () => true,
+    () => false,
+  );
+  // The tick is beside another link by now.
+  if (shown()?.shareId !== link.shareId) return;
+  if (isDone) isKept = wanted;
+  setText(said, isDone ? (wanted ? words.keptNow : undefined) : words.keepsNothing);
   announce(said.textContent);
   tick.checked = isKept;
   tick.disabled = false;
@@ -25,12 +26,13 @@ async function set(link: KeptLink | undefined, wanted: boolean): Promise<void> {
 /** Shows the tick for a new link. */
 export function offerToKeep(): void {
   isKept = false;
-  byId('keep-link', HTMLInputElement).checked = false;
+  const tick = byId('keep-link', HTMLInputElement);
+  tick.checked = tick.disabled = false;
   setText(byId('keep-said', HTMLParagraphElement), undefined);
 }
 
 /** Starts the tick, once. @param shown gives the link beside it */
 export function startKeepTick(shown: () => KeptLink | undefined): void {
   const tick = byId('keep-link', HTMLInputElement);
-  tick.addEventListener('change', () => void set(shown(), tick.checked));
+  tick.addEventListener('change', () => void set(shown, tick.checked));
 }

@@ -1,7 +1,9 @@
 /** Tests of what comes late in a page: it concerns what it was asked for, and nothing shown since. */
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
-import { connect, generateKeys, handOver } from '../../client/index.ts';
+import { connect, generateKeys, handOver, receive } from '../../client/index.ts';
+import { ci, inCi } from '../../testkit/long-run.ts';
+import { itemOf } from '../../testkit/present.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { Receiver, type OpenOptions, type Watched } from './receiver.ts';
 
@@ -11,6 +13,20 @@ async function savedTexts(): Promise<Record<string, string>> {
   const folder = (await navigator.storage.getDirectory()) as unknown as AsyncIterable<[string, FileSystemFileHandle]>;
   for await (const [name, handle] of folder) found[name] = await (await handle.getFile()).text();
   return found;
+}
+
+/** Runs in a page: how many links its browser keeps. */
+function countKept(): Promise<number> {
+  return new Promise((resolve) => {
+    const opening = indexedDB.open('sealpin-links');
+    opening.addEventListener('success', () => {
+      const counting = opening.result.transaction('link').objectStore('link').count();
+      counting.addEventListener('success', () => {
+        opening.result.close();
+        resolve(counting.result);
+      });
+    });
+  });
 }
 
 withProgram('chromium', { probe: ['--version'] }, () => {
@@ -27,10 +43,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
 
-  /** Holds requests up until it is told to let them pass. */
-  async function held(page: Page, address: string | RegExp) {
+  /** Holds requests up until they may pass, or are refused with a status. */
+  async function held(page: Page, address: RegExp, status?: number) {
     const { promise, resolve } = Promise.withResolvers<void>();
-    await page.context().route(address, (route) => promise.then(() => route.continue()));
+    await page.context().route(address, async (route) => {
+      await promise;
+      await (status === undefined ? route.continue() : route.fulfill({ status }));
+    });
     return {
       asked: page.context().waitForEvent('request', (request) => !!request.url().match(address)),
       pass: resolve,
@@ -85,4 +104,81 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(await page.evaluate(savedTexts)).toEqual({ ...before, Bob1: 'Bob 1', Bob2: 'Bob 2', Bob3: 'Bob 3' });
     },
   );
+
+  /** Sends a file by the form that is shown. */
+  async function send(page: Page, name: string): Promise<string> {
+    await page.locator('#choose').setInputFiles([{ name, mimeType: 'text/plain', buffer: Buffer.from(name) }]);
+    await page.locator('#compose-button').click();
+    await shows(page, 'sent');
+    return page.locator('#sent-link').inputValue();
+  }
+
+  const endings = ['taken back', 'not taken back', 'changed', 'not changed'] as const;
+  test.each(ci ? endings : endings.slice(0, 1))(
+    'an answer that a link is %s leaves the next one, and a form that is filled in, as they are',
+    async (ending) => {
+      const { page } = await open(`${receiver.root}send`);
+      page.on('dialog', (dialog) => void dialog.accept());
+      await page.locator('#api-key').fill((await receiver.service.account()).apiKey);
+      await page.keyboard.press('Enter');
+      await shows(page, 'compose');
+      for (const next of ['compose', 'sent']) {
+        const first = await send(page, 'first');
+        const isRefused = ending.startsWith('not');
+        const address = new RegExp(`/v1/shares/${itemOf(first.split('#1'), 1).slice(0, 22)}$`);
+        const { asked, pass } = await held(page, address, isRefused ? 500 : undefined);
+        if (ending.endsWith('changed')) {
+          await page.locator('#change').click();
+          await page.locator('#changing-opens').fill('77');
+          await page.getByRole('button', { name: 'Change it' }).click();
+        } else {
+          await page.locator('#take-back').click();
+        }
+        await asked;
+        await page.locator('#sent-more').click();
+        await shows(page, 'compose');
+        const second = next === 'sent' ? await send(page, 'second') : '';
+        pass();
+        await expect.poll(() => page.locator('#status').innerText()).toMatch(/^first: /);
+        await shows(page, next);
+        if (next === 'compose') continue;
+        expect(await page.locator('#sent-link').inputValue()).toBe(second);
+        expect(await page.locator('#sent-terms').innerText()).toMatch(/^Opens 5 times, /);
+        expect(await page.locator('#sent-error').isVisible()).toBe(false);
+        await page.locator('#take-back').click();
+        await page.getByText('The files are deleted.').waitFor();
+        await expect(receive(second)).rejects.toMatchObject({ code: 'gone' });
+      }
+    },
+  );
+
+  inCi('a tick that is taken away late is that of its own link', async () => {
+    const { page } = await open(`${receiver.root}send`);
+    page.on('dialog', (dialog) => void dialog.accept());
+    await page.locator('#api-key').fill((await receiver.service.account()).apiKey);
+    await page.keyboard.press('Enter');
+    await shows(page, 'compose');
+    const tick = page.locator('#keep-link');
+    const said = page.locator('#keep-said:not([hidden])');
+    await send(page, 'first');
+    await tick.check();
+    await said.waitFor();
+    await page.evaluate(() => {
+      const { databases } = IDBFactory.prototype;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      IDBFactory.prototype.databases = async function () {
+        await promise;
+        return databases.call(this);
+      };
+      Object.assign(globalThis, { lookNow: resolve });
+    });
+    await tick.uncheck();
+    await page.locator('#sent-more').click();
+    await send(page, 'second');
+    await tick.check();
+    await said.waitFor();
+    await page.evaluate(() => (globalThis as unknown as { lookNow(): void }).lookNow());
+    await expect.poll(() => page.evaluate(countKept)).toBe(1);
+    expect([await tick.isChecked(), await said.isVisible()]).toEqual([true, true]);
+  });
 });

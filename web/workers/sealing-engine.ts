@@ -25,10 +25,8 @@ import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 import { bytesOfBase64 } from '../../client/web-bytes.ts';
 
-/** The last share; `stored`: the IDs of the files in the service for it alone. */
-type Last = { readonly shareId: string; readonly stored: readonly string[] };
-
-let last: Last | undefined;
+/** IDs of the files that are in the service for a share alone, by the shares that were made here. */
+const storedFor = new Map<string, readonly string[]>();
 let inbox: string | undefined;
 /** The private key that opens names, where its owner gave it to the page. */
 let identities: readonly Identity[] | undefined;
@@ -134,25 +132,26 @@ serveCalls<Sending>({
     const options = Object.assign(optionsOf(terms), { ...words, signal: running.signal, onProgress });
     const http = serviceHttp({ ...signedIn(), fetch });
     const sent = await sendFiles(http, outgoing(files), options, { expiresAt: storedUntil(terms) });
-    last = { shareId: sent.share.id, stored: sent.files.map(({ fileId }) => fileId) };
+    storedFor.set(
+      sent.share.id,
+      sent.files.map(({ fileId }) => fileId),
+    );
     return view(sent, terms);
   },
   async sendOn({ fileId, terms, words }, { signal }) {
     const shared = await connect(signedIn()).share({ fileId }, { ...optionsOf(terms), ...words, signal });
-    last = { shareId: shared.share.id, stored: [] };
     return view(shared, terms);
   },
-  async takeBack(_, { signal }) {
-    if (last === undefined) throw new SealpinError('not_found');
-    const { shareId, stored } = last;
+  async takeBack({ shareId }, { signal }) {
+    const stored = storedFor.get(shareId) ?? [];
+    const account = signedIn();
     // The same key made it: what it does not know any more has ended.
-    const ended = await otherwise(connect(signedIn()).unshare(shareId, { signal }), 'not_found', undefined);
+    const ended = await otherwise(connect(account).unshare(shareId, { signal }), 'not_found', undefined);
     let isDeleted = stored.length > 0;
     if (isDeleted && ended?.files === undefined)
-      await removeAt(serviceHttp(signedIn()), stored, signal).catch(() => {
+      await removeAt(serviceHttp(account), stored, signal).catch(() => {
         isDeleted = false; // a key without `delete`: what stays can be opened by nobody
       });
-    last = undefined;
     return { isDeleted, opened: ended?.opened };
   },
   async accept({ text, root }, { signal }) {
@@ -163,7 +162,6 @@ serveCalls<Sending>({
     if (!key.scopes.includes('send')) throw new SealpinError('link_invalid');
     const { expiresAt, left } = key;
     useAccount({ service, apiKey, until: expiresAt === undefined ? Infinity : Date.parse(expiresAt) });
-    last = undefined;
     return { expiresAt, files: left?.files, bytes: left?.bytes };
   },
   async links({ cursor }, { signal }) {
