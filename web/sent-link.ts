@@ -141,6 +141,8 @@ export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
     if (shownLink !== undefined) void takeBackSent(engine, shownLink);
   });
   const leave = (): void => {
+    if (release !== undefined && !confirm(words.leavePage)) return;
+    letGo();
     shownLink = undefined;
     more.go();
   };

@@ -10,12 +10,12 @@ import { connect, connectAsGuest, receive, type Connection } from '../../client/
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { launch, withBrowser } from '../../testkit/browsers/browsers.ts';
 import type { RunningBrowser, Tab } from '../../testkit/browsers/running-browser.ts';
-import { inCi, long } from '../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { Visit } from './firefox.ts';
 import { Sender } from './sender.ts';
 import { nothing, readStorage } from './in-page.ts';
-import { Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { copiedLink, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
 
 const name = 'canary of the name.txt';
@@ -50,8 +50,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   async function send(page: Page, files = [file()]): Promise<string> {
     await page.locator('#choose').setInputFiles(files);
     await page.locator('#compose-button').click();
-    await shows(page, 'sent');
-    return page.locator('#sent-link').inputValue();
+    return copiedLink(page);
   }
 
   test('a guest sends, sees and takes back, and nothing of it is in an address, a log or the browser', async () => {
@@ -102,6 +101,46 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const seen = [...sent, ...receiver.service.log].join('\n');
     for (const canary of [secret, 'canary', encodeURIComponent(name)]) expect(seen).not.toContain(canary);
   });
+
+  const pages = ['send', 'files'] as const;
+  test.each(ci ? pages : pages.slice(0, 1))(
+    'a link is left for something else once it is copied, or after a question: /%s',
+    async (path) => {
+      const { apiKey } = await receiver.service.account();
+      await connect({ service: receiver.root, apiKey }).put('x', { name: 'x' });
+      const { page } = await open(receiver.root + path);
+      const asked: string[] = [];
+      let answer: 'dismiss' | 'accept' = 'dismiss';
+      page.on('dialog', (dialog) => {
+        asked.push(dialog.message());
+        void dialog[answer]();
+      });
+      await page.locator('#api-key').fill(apiKey);
+      await page.keyboard.press('Enter');
+      const make = async (): Promise<void> => {
+        if (path === 'files') await page.getByRole('button', { name: 'Send on x' }).click();
+        else await page.locator('#choose').setInputFiles([file()]);
+        await page.locator('#compose-button').click();
+        await shows(page, 'sent');
+      };
+      const leave = (): Promise<void> => page.locator('#sent-more').click();
+      await make();
+      await leave();
+      expect(asked).toEqual([expect.stringMatching(/not saved or copied, is lost/)]);
+      expect(await page.locator('#sent').isVisible()).toBe(true);
+      answer = 'accept';
+      await leave();
+      await shows(page, path === 'send' ? 'compose' : 'stored');
+      await make();
+      await copiedLink(page);
+      await leave();
+      await shows(page, path === 'send' ? 'compose' : 'stored');
+      expect(asked).toHaveLength(2);
+      // What was let go keeps the page no longer.
+      await page.reload();
+      expect(asked).toHaveLength(2);
+    },
+  );
 
   inCi('a guest changes a link, which opens as before, and takes it back with its files', async () => {
     const { host, link } = await invited();
@@ -267,6 +306,7 @@ for (const name of long ? (['Firefox', 'WebKitGTK'] as const) : []) {
       await visit.shows('sent');
       const sent = await visit.page.evaluate<string>(`document.getElementById('sent-link').value`);
       expect(await (await first((await receive(sent)).files).open()).text()).toBe(text);
+      await visit.page.evaluate(`document.getElementById('sent-link').dispatchEvent(new Event('copy'))`);
       await visit.click('#sent-more');
       await visit.shows('compose');
       await visit.click('#compose-back');

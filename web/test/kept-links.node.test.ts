@@ -8,7 +8,7 @@ import { connect, receive } from '../../client/index.ts';
 import { inCi } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
-import { Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { copiedLink, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { itemOf } from '../../testkit/present.ts';
 
 const file = (name: string) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('the plans') });
@@ -53,8 +53,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   async function send(page: Page, names = ['plans.txt']): Promise<string> {
     await page.locator('#choose').setInputFiles(names.map((each) => file(each)));
     await page.locator('#compose-button').click();
-    await shows(page, 'sent');
-    return page.locator('#sent-link').inputValue();
+    return copiedLink(page);
   }
 
   async function keep(page: Page): Promise<void> {
@@ -77,9 +76,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     };
   }
 
-  /** Leaves for the list; the link was not copied, which the browser asks about. */
+  /** Leaves for the list. */
   async function list(page: Page): Promise<void> {
-    page.on('dialog', (dialog) => void dialog.accept());
     await page.goto(`${receiver.root}links`);
     await shows(page, 'kept');
   }

@@ -5,7 +5,7 @@ import { connect, generateKeys, handOver, receive } from '../../client/index.ts'
 import { ci, inCi } from '../../testkit/long-run.ts';
 import { itemOf } from '../../testkit/present.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
-import { Receiver, type OpenOptions, type Watched } from './receiver.ts';
+import { copiedLink, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 
 /** Runs in a page: the texts of the files that it has saved. */
 async function savedTexts(): Promise<Record<string, string>> {
@@ -109,8 +109,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   async function send(page: Page, name: string): Promise<string> {
     await page.locator('#choose').setInputFiles([{ name, mimeType: 'text/plain', buffer: Buffer.from(name) }]);
     await page.locator('#compose-button').click();
-    await shows(page, 'sent');
-    return page.locator('#sent-link').inputValue();
+    return copiedLink(page);
   }
 
   const endings = ['taken back', 'not taken back', 'changed', 'not changed'] as const;
@@ -118,7 +117,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     'an answer that a link is %s leaves the next one, and a form that is filled in, as they are',
     async (ending) => {
       const { page } = await open(`${receiver.root}send`);
-      page.on('dialog', (dialog) => void dialog.accept());
       await page.locator('#api-key').fill((await receiver.service.account()).apiKey);
       await page.keyboard.press('Enter');
       await shows(page, 'compose');
@@ -154,7 +152,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   inCi('a tick that is taken away late is that of its own link', async () => {
     const { page } = await open(`${receiver.root}send`);
-    page.on('dialog', (dialog) => void dialog.accept());
     await page.locator('#api-key').fill((await receiver.service.account()).apiKey);
     await page.keyboard.press('Enter');
     await shows(page, 'compose');

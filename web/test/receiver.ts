@@ -68,6 +68,13 @@ export async function downloaded(page: Page, button: string): Promise<{ name: st
   return { name: download.suggestedFilename(), bytes: await readFile(await download.path()) };
 }
 
+/** Returns the link that a page has made, once it is there, as if it were copied by hand. */
+export async function copiedLink(page: Page): Promise<string> {
+  await page.locator('#sent:not([hidden])').waitFor();
+  await page.locator('#sent-link').dispatchEvent('copy');
+  return page.locator('#sent-link').inputValue();
+}
+
 const axeSource = readFile(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8');
 
 /** Returns what axe finds wrong with what a page shows. */

@@ -7,7 +7,7 @@ import { sealFileDetails } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
-import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { copiedLink, downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
 import { inCi, long } from '../../testkit/long-run.ts';
 
@@ -51,8 +51,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   async function send(page: Page, files = [file()]): Promise<string> {
     await page.locator('#choose').setInputFiles(files);
     await page.locator('#compose-button').click();
-    await shows(page, 'sent');
-    return page.locator('#sent-link').inputValue();
+    return copiedLink(page);
   }
 
   test('a link opens what was sent, until it is taken back, and nothing else leaves the page', async () => {
@@ -359,8 +358,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
     await page.getByRole('button', { name: 'Send on 7.txt' }).click();
     await page.getByRole('button', { name: 'Make the link' }).click();
-    await shows(page, 'sent');
-    const link = await page.locator('#sent-link').inputValue();
+    const link = await copiedLink(page);
     const { files } = await receive(link);
     expect(first(files).name).toBe('7.txt');
     expect(await (await first(files).open()).text()).toBe('7');

@@ -67,7 +67,7 @@ export const de: Words = {
   notShown: 'Das lässt sich hier nicht zeigen. Sie können es speichern.',
   imageNamed: (name) => `Bild: ${name}`,
   usedUpHere: 'Dieser Link ist jetzt verbraucht. Speichern Sie alles, bevor Sie diese Seite schließen oder neu laden.',
-  leavePage: 'Was diese Seite tut oder noch nicht gespeichert oder kopiert ist, geht verloren. Link trotzdem öffnen?',
+  leavePage: 'Was diese Seite tut oder noch nicht gespeichert oder kopiert ist, geht verloren. Trotzdem fortfahren?',
   fromSender: (name) => `Von ${name}`,
   senderWords: 'in den eigenen Worten des Absenders',
   signedBy: (who) =>

@@ -62,7 +62,7 @@ export const en = {
   notShown: 'This cannot be shown here. You can save it.',
   imageNamed: (name: string) => `Image: ${name}`,
   usedUpHere: 'This link is now used up. Save everything before you close or reload this page.',
-  leavePage: 'What this page is doing, or has not saved or copied, is lost then. Open the other link anyway?',
+  leavePage: 'What this page is doing, or has not saved or copied, is lost then. Continue anyway?',
   fromSender: (name: string) => `From ${name}`,
   senderWords: 'in the sender’s own words',
   signedBy: (who: string) =>

@@ -2,7 +2,7 @@
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { connect, generateKeys, type Connection } from '../../../client/index.ts';
 import { itemOf } from '../../../testkit/present.ts';
-import type { Receiver, Watched } from '../receiver.ts';
+import { copiedLink, type Receiver, type Watched } from '../receiver.ts';
 import type { Sent, ShareOptions } from '../sender.ts';
 
 /** How a page is looked at. */
@@ -80,8 +80,7 @@ export class Journey {
   async send(count = files.length): Promise<string> {
     await this.choose(count);
     await this.click('#compose-button');
-    await this.shows('sent');
-    return this.page.locator('#sent-link').inputValue();
+    return copiedLink(this.page);
   }
 
   /** Opens a link to some files. */
