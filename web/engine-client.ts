@@ -16,7 +16,7 @@ export class EngineError extends Error {
 /**
  * Options for following and ending a call. `onProgress` gets bytes so far, of `total` where that is
  * known, while the engine is at the file with an index. `onStalled` gets what holds the call up,
- * and how it resumes where it stopped.
+ * and how it resumes where it stopped; without it the call fails with that.
  */
 export type CallOptions = {
   readonly onProgress?: (bytes: number, total?: number, file?: number) => void;
@@ -34,11 +34,9 @@ export interface Engine<C extends Calls> {
   ): Promise<ReturnType<C[Name]>>;
 }
 
-type WaitingCall = {
+type WaitingCall = Pick<CallOptions, 'onProgress' | 'onStalled'> & {
   resolve(result: unknown): void;
   reject(error: Error): void;
-  onProgress: CallOptions['onProgress'];
-  onStalled(error: EngineError): void;
 };
 
 export const startReceiving = (): Engine<Receiving> => startEngine('receiving');
@@ -53,14 +51,17 @@ function startEngine<C extends Calls>(name: PageScript): Engine<C> {
   worker.addEventListener('message', ({ data }: MessageEvent<FromEngine>) => {
     const call = waiting.get(data.id);
     if (call === undefined) return;
+    const { id } = data;
     if ('progress' in data) {
       call.onProgress?.(data.progress, data.total, data.file);
       return;
     }
-    if ('stalled' in data) return call.onStalled(new EngineError(data.stalled));
-    waiting.delete(data.id);
-    if ('failure' in data) call.reject(new EngineError(data.failure));
-    else call.resolve(data.result);
+    if ('stalled' in data && call.onStalled !== undefined)
+      return call.onStalled(new EngineError(data.stalled), () => post({ id, resume: true }));
+    waiting.delete(id);
+    if ('result' in data) return call.resolve(data.result);
+    call.reject(new EngineError('stalled' in data ? data.stalled : data.failure));
+    if ('stalled' in data) post({ id, cancel: true });
   });
   // It did not start, or it crashed: nothing that it was asked for will end.
   worker.addEventListener('error', () => {
@@ -69,15 +70,14 @@ function startEngine<C extends Calls>(name: PageScript): Engine<C> {
   });
 
   return {
-    call(name, argument, { onProgress, onStalled, signal, transfer } = {}) {
+    call(name, argument, { signal, transfer, ...following } = {}) {
       const id = ++lastId;
       signal?.addEventListener('abort', () => post({ id, cancel: true }), { once: true });
       return new Promise((resolve, reject) => {
         waiting.set(id, {
           resolve: resolve as WaitingCall['resolve'],
           reject,
-          onProgress,
-          onStalled: (error) => onStalled?.(error, () => post({ id, resume: true })),
+          ...following,
         });
         post({ id, call: name, argument } as FromPage<C>, transfer);
         if (signal?.aborted === true) post({ id, cancel: true });

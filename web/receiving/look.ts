@@ -28,13 +28,15 @@ export function startLooking(
       const text = error instanceof EngineError ? describeFailure(error, words).text : words.notShown;
       if (!(error instanceof NotAsNamed) && !(error instanceof EngineError)) reportError(error);
       announce(text);
-      set(words.lookAway, [paragraph(text)]);
+      // What the engine did not get may be there the next time.
+      if (error instanceof EngineError) stop = undefined;
+      set(stop === undefined ? words.look : words.lookAway, [paragraph(text)]);
     }
   }
 
   function set(label: string, elements: readonly HTMLElement[]): void {
     button.textContent = label;
-    button.setAttribute('aria-expanded', String(elements.length > 0));
+    button.setAttribute('aria-expanded', String(label === words.lookAway));
     place.replaceChildren(...elements);
     place.hidden = elements.length === 0;
   }

@@ -2,11 +2,12 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { generateKeys } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
+import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
-import { ageFile } from './sender.ts';
+import { ageFile, png, wav } from './sender.ts';
 import { present } from '../../testkit/present.ts';
-import { inCi, long } from '../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../testkit/long-run.ts';
 
 const noPicker = { without: ['picker'] } as const;
 const pattern = (length: number): Uint8Array<ArrayBuffer> =>
@@ -41,6 +42,35 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   async function shows(watched: Watched, text: string): Promise<void> {
     await watched.page.getByText(text).first().waitFor();
   }
+
+  const looks = [
+    ['message.txt', 'pre'],
+    ['dot.png', 'img'],
+    ['tone.wav', 'audio'],
+  ] as const;
+  test.each(ci ? looks : looks.slice(0, 1))(
+    '%s that the network keeps away says so, and is shown at the next try',
+    async (name, shown) => {
+      let isDown = true;
+      const fault = { kind: 'answer', status: 503, headers: { 'Retry-After': '0' } } as const;
+      const { url } = await faultyProxy(
+        () => receiver.service.url,
+        ({ path }) => (isDown && path.startsWith('/ipfs/') ? fault : undefined),
+      );
+      const bytes = { pre: pattern(9).map(() => 65), img: png, audio: wav() }[shown];
+      const link = await receiver.share([{ name, bytes }]);
+      const { page, close } = await receiver.open(link.replace(receiver.root, `${url}/`));
+      onTestFinished(close);
+      await page.locator('#open-button').click();
+      const show = page.getByRole('button', { name: `Show ${name}` });
+      // A message is shown by itself.
+      if (shown !== 'pre') await show.click();
+      await page.locator('.preview', { hasText: 'The service cannot be reached.' }).waitFor();
+      isDown = false;
+      await show.click();
+      await page.locator(`.preview ${shown}`).waitFor();
+    },
+  );
 
   describe('a share', () => {
     test('opens by a click, and every file arrives under its name', async () => {
