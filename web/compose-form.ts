@@ -1,4 +1,5 @@
 /** The form that all sending begins with: files, who may open them, and words for the receiver. */
+import type { Health } from '../shared/api/service-shapes.ts';
 import { dayMs, hourMs } from '../shared/time.ts';
 import { dayText, durationText, sizeText } from './amounts.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
@@ -10,7 +11,7 @@ import { sendableName, sendableText, type SendableName } from './sendable-name.t
 import { announce, byId, onSubmit, locale, partsOf, setText, show, words } from './states.ts';
 import { messageFile } from './choosing/text-message.ts';
 
-/** Choices that a service allows unless its operator says otherwise: 30 days, 100 opens. */
+/** Choices where the service does not say what it allows. */
 const lifetimes = [hourMs, dayMs, 7 * dayMs, 30 * dayMs];
 const counts = [1, 5, 20, 100];
 const defaults = { lifetime: 7 * dayMs, count: 5 };
@@ -38,6 +39,7 @@ export type Purpose = {
 let purpose: Purpose | undefined;
 let chosenFiles: FileToSend[] = [];
 let limits: string | undefined;
+let shareLimits: Health['shares'];
 /** Edited names of files. */
 const renamed = new WeakMap<object, SendableName>();
 
@@ -45,7 +47,8 @@ const renamed = new WeakMap<object, SendableName>();
 export function compose(next: Purpose): void {
   purpose = next;
   byId('compose-title', HTMLHeadingElement).textContent = next.title;
-  byId('compose-text', HTMLParagraphElement).textContent = next.text;
+  byId('compose-text', HTMLParagraphElement).textContent = isOff() ? words.linksOff : next.text;
+  byId('compose-form', HTMLFormElement).toggleAttribute('data-off', isOff());
   byId('compose-button', HTMLButtonElement).textContent = next.button;
   byId('chooser', HTMLDivElement).hidden = next.fixed !== undefined;
   byId('note-hint', HTMLParagraphElement).hidden = next.fixed !== undefined;
@@ -57,6 +60,20 @@ export function compose(next: Purpose): void {
   complain(undefined);
   showFiles();
   show('compose');
+}
+
+/** Tells whether the form is for what this service never does. */
+const isOff = (): boolean => purpose?.hasTerms === true && shareLimits === null;
+
+/**
+ * Reads what the service says of itself, and offers the terms that it allows. Where that fails,
+ * what it refuses is told when it is met.
+ */
+export async function readLimits(): Promise<Pick<Health, 'maxFileBytes' | 'shares'>> {
+  const health = (await (await fetch('v1/health?live')).json()) as Pick<Health, 'maxFileBytes' | 'shares'>;
+  shareLimits = health.shares;
+  offerTerms();
+  return health;
 }
 
 /** Shows limits of what is sent, in words, now and with every purpose. */
@@ -212,18 +229,35 @@ function submit(): void {
   });
 }
 
-function option(value: number, text: string, chosen: number): HTMLOptionElement {
-  return new Option(text, String(value), value === chosen, value === chosen);
+/** Offers choices, up to the most that is allowed. What was chosen stays, as far as it may. */
+function offer(
+  id: string,
+  all: readonly number[],
+  preset: number,
+  most: number | undefined,
+  text: (value: number) => string,
+): void {
+  const select = byId(id, HTMLSelectElement);
+  const allowed = (value: number): number => Math.min(value, most ?? Infinity);
+  const offered = new Set([...all, most ?? preset].map(allowed));
+  const chosen = allowed(Number(select.value) || preset);
+  const options = [...offered].map(
+    (value) => new Option(text(value), String(value), value === allowed(preset), value === chosen),
+  );
+  select.replaceChildren(...options);
+}
+
+function offerTerms(): void {
+  const { maxDays, maxOpens } = shareLimits ?? {};
+  const mostMs = maxDays === undefined ? undefined : maxDays * dayMs;
+  offer('expires', lifetimes, defaults.lifetime, mostMs, (ms) => words.inTime(durationText(ms / 1000, locale)));
+  offer('opens', counts, defaults.count, maxOpens, words.times);
+  showTerms();
 }
 
 /** Starts the form, once. */
 export function startCompose(): void {
-  byId('expires', HTMLSelectElement).replaceChildren(
-    ...lifetimes.map((ms) => option(ms, words.inTime(durationText(ms / 1000, locale)), defaults.lifetime)),
-  );
-  byId('opens', HTMLSelectElement).replaceChildren(
-    ...counts.map((count) => option(count, words.times(count), defaults.count)),
-  );
+  offerTerms();
   startPasswordField('compose-error', 'new-password');
   for (const chooser of document.querySelectorAll<HTMLInputElement>('#chooser input')) {
     chooser.disabled = chooser.id !== 'choose' && !('webkitdirectory' in chooser);
@@ -233,7 +267,7 @@ export function startCompose(): void {
     });
   }
   startDropZone({
-    isOpen: () => !byId('compose', HTMLElement).hidden && purpose?.fixed === undefined,
+    isOpen: () => !byId('compose', HTMLElement).hidden && purpose?.fixed === undefined && !isOff(),
     take: addFiles,
   });
   byId('terms', HTMLDetailsElement).addEventListener('change', () => {

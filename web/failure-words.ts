@@ -54,7 +54,7 @@ const whenSending: typeof byCode = {
   account_disabled: 'api_key',
   link_invalid: 'api_key',
   insufficient_scope: 'scope',
-  forbidden: 'scope',
+  forbidden: 'forbidden',
   quota_exceeded: 'quota',
   too_large: 'too_large',
   invalid_filename: 'name',

@@ -2,7 +2,7 @@
 import { clockText, dayHeading, dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
 import { startChosenName } from './choosing/chosen-name.ts';
-import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, readLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
@@ -144,6 +144,7 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
 
 translate();
 startCompose();
+void readLimits().catch(() => undefined); // then a refusal tells them
 startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored') });
 startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());

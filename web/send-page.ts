@@ -4,7 +4,15 @@
  */
 import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
-import { clearCompose, compose, composeAgain, showLimits, startCompose, type ComposedDraft } from './compose-form.ts';
+import {
+  clearCompose,
+  compose,
+  composeAgain,
+  readLimits,
+  showLimits,
+  startCompose,
+  type ComposedDraft,
+} from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showMadeLinks, startMadeLinks } from './made-links.ts';
@@ -38,9 +46,13 @@ function composeFiles(): void {
   });
 }
 
-/** Shows the size of the largest file that the service takes; a guest has less room. */
-async function readLimit(): Promise<void> {
-  const { maxFileBytes } = (await (await fetch('v1/health?live')).json()) as { maxFileBytes?: number };
+/**
+ * Shows the size of the largest file that the service takes; a guest has less room. Without links,
+ * that is all there is to say.
+ */
+async function showServiceLimits(): Promise<void> {
+  const { maxFileBytes, shares } = await readLimits();
+  if (shares === null) composeFiles();
   if (maxFileBytes !== undefined && invitation === undefined)
     showLimits(words.fileLimit(sizeText(maxFileBytes, locale)));
 }
@@ -153,7 +165,7 @@ startMadeLinks(sendingEngine, () => {
   if (invitation !== undefined) void acceptInvitation(invitation.text, composeFiles);
 });
 if (!isHome) startOtherLinks();
-void readLimit().catch(() => undefined); // then the limit is told when it is met
+void showServiceLimits().catch(() => undefined); // then the limit is told when it is met
 byId('about', HTMLElement).hidden = !isHome;
 if (isHome) composeNew();
 else if (!readInvitation()) askToSend(composeNew);

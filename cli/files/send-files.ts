@@ -8,6 +8,7 @@ import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inbo
 import { checkParcel, removeAt, type SentFile, type Words } from '../../client/sending.ts';
 import { abandonMs } from '../../client/attempts.ts';
 import { shareParcel, type Shared } from '../../client/sharing.ts';
+import type { Health } from '../../shared/api.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
@@ -33,7 +34,7 @@ import { countText } from '../terminal/size.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { openSource } from './seal.ts';
-import { signerFor, type ShareTerms } from '../flags/share-terms.ts';
+import { lifeHint, refuseTerms, signerFor, type ShareTerms } from '../flags/share-terms.ts';
 import { linkedKeyId } from './linked-key.ts';
 import { keepStored } from './sealed-names.ts';
 import { sideBySide } from './side-by-side.ts';
@@ -71,8 +72,9 @@ export async function sendFiles(
     {
       service,
       scopes: ['write', 'share'],
-      async prepare() {
+      async prepare({ shares }) {
         const agreed = await terms(service);
+        refuseTerms(shares, agreed, context.now());
         const { note, from, signer } = agreed;
         return { words: { note, from }, terms: agreed, signer };
       },
@@ -149,7 +151,7 @@ export async function makeShare(
     return await shareParcel(sdkHttp(service, context), about, { ...terms, ...patient(context) }, sealing);
   } catch (error) {
     if (!isSealpinError(error, 'invalid_request') || error.reason !== undefined) throw error;
-    throw new SealpinError(error.code, error.message, { hint: 'change --opens or --expires', cause: error });
+    throw new SealpinError(error.code, error.message, { hint: lifeHint, cause: error });
   } finally {
     derivation?.done();
   }
@@ -172,8 +174,8 @@ type Passing<P, T> = {
   readonly scopes: readonly ('write' | 'share')[];
   /** Recipients that the parcel is sealed to, for an inbox. */
   readonly inbox?: readonly Recipient[];
-  /** Called once the files and the service are known to be there. */
-  readonly prepare: () => Promise<P>;
+  /** Called once the files and the service are known to be there, with what it says of itself. */
+  readonly prepare: (health: Health) => Promise<P>;
   /** Gives the parcel to whom it is for. `isProvisional`: the files stay only if it names them. */
   readonly pass: (
     parcel: Parcel,
@@ -212,7 +214,7 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
     }
     const inputs = files.map(({ input }) => input);
     refuseIdleFilter(filter, inputs);
-    const prepared = await prepare();
+    const prepared = await prepare(health);
     const typed = files.map(({ name, modified }) => ({ name, type, modified }));
     const recipients = inbox?.flatMap(({ text = [] }) => text);
     const draft = checkParcel({ files: typed, ...prepared.words }, prepared.signer, recipients);

@@ -33,10 +33,11 @@ export const ServiceHealth = v.object({
  * `degraded`, with status 503: the service runs, and cannot store or read; with 200: it can, but a
  * pinning service takes no new files, or a bucket has rules that remove files. `maxUploadBytes`:
  * the largest request body; null: no limit. `maxFileBytes`: the largest file, in a resumable
- * upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the pages that it
- * serves. For the operator only: `storage` and `services`, whether the objects and each pinning
- * service respond; `serviceId`, the part of the names of its pins that is this service's own;
- * `migrations`, where there are any, how far they are.
+ * upload; a service without it takes no such uploads. `shares`: for how many days from now a share
+ * lasts at most, and how often it opens; null where the service makes none. `pages`: SHA-256 in hex
+ * of the pages that it serves. For the operator only: `storage` and `services`, whether the objects
+ * and each pinning service respond; `serviceId`, the part of the names of its pins that is this
+ * service's own; `migrations`, where there are any, how far they are.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),
@@ -44,6 +45,12 @@ export const Health = v.object({
   pages: v.optional(v.string()),
   maxUploadBytes: v.nullable(Bytes),
   maxFileBytes: v.optional(Bytes),
+  shares: v.optional(
+    v.pipe(
+      v.nullable(v.object({ maxDays: Count, maxOpens: Count })),
+      v.description('the longest time and the most opens of a share; null: this service makes no shares'),
+    ),
+  ),
   storage: v.optional(v.picklist(['ok', 'failing'])),
   serviceId: v.optional(v.string()),
   services: v.optional(v.array(ServiceHealth)),

@@ -3,10 +3,12 @@
  * without a trace of what was read.
  */
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { To } from '../../client/index.ts';
+import type { Page } from 'playwright-core';
+import { connect, type To } from '../../client/index.ts';
 import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
+import { withSettings } from '../../testkit/service.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
@@ -70,6 +72,59 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(complaints).toEqual([]);
     },
   );
+
+  const termsOf = (page: Page, id: string): Promise<string[]> => page.locator(`#${id} option`).allInnerTexts();
+
+  test.each([
+    [
+      { SHARE_MAX_DAYS: '3', SHARE_MAX_OPENS: '3' },
+      ['in 1 hour', 'in 1 day', 'in 3 days'],
+      ['once', '3 times'],
+      'Expires in 3 days · opens 3 times · anyone with the link',
+    ],
+    [
+      { SHARE_MAX_DAYS: '60', SHARE_MAX_OPENS: '500' },
+      ['in 1 hour', 'in 1 day', 'in 7 days', 'in 30 days', 'in 60 days'],
+      ['once', '5 times', '20 times', '100 times', '500 times'],
+      'Expires in 7 days · opens 5 times · anyone with the link',
+    ],
+  ])('the form that nobody touched sends where the service allows %o, and offers the most', async (...row) => {
+    const [settings, days, opens, line] = row;
+    const { apiKey } = await receiver.service.account();
+    await connect({ service: receiver.root, apiKey }).put('stored', { name });
+    for (const path of ['send', 'files']) {
+      const { page, close } = await receiver.open(receiver.root + path, { extraHTTPHeaders: withSettings(settings) });
+      onTestFinished(close);
+      await expect.poll(() => termsOf(page, 'expires')).toEqual(days);
+      expect(await termsOf(page, 'opens')).toEqual(opens);
+      await page.locator('#api-key').fill(apiKey);
+      await page.keyboard.press('Enter');
+      if (path === 'files') await page.getByRole('button', { name: 'Send on' }).first().click();
+      else await page.locator('#choose').setInputFiles([{ name, mimeType: '', buffer: Buffer.from(bytes) }]);
+      expect(await page.locator('#terms-line').innerText()).toBe(line);
+      await page.locator('#compose-button').click();
+      await page.locator('#sent:not([hidden])').waitFor();
+    }
+  });
+
+  test.each(['', 'send', 'files'])('a page says at once that the service makes no links: /%s', async (path) => {
+    const { apiKey } = await receiver.service.account();
+    await connect({ service: receiver.root, apiKey }).put('stored', { name });
+    const headers = withSettings({ PUBLIC_GATEWAY: 'off' });
+    const { page, requests, close } = await receiver.open(receiver.root + path, { extraHTTPHeaders: headers });
+    onTestFinished(close);
+    if (path === 'files') {
+      await page.locator('#api-key').fill(apiKey);
+      await page.keyboard.press('Enter');
+      await page.getByRole('button', { name: 'Send on' }).click();
+    }
+    await page.getByText('The operator of this service has turned links off').waitFor();
+    expect(await page.locator('#compose-form button:visible').allInnerTexts()).toEqual(
+      path === 'files' ? ['Back'] : [],
+    );
+    expect(await violations(page)).toEqual([]);
+    expect(requests.filter((each) => each.startsWith('POST'))).toEqual([]);
+  });
 
   for (const [way, declare, size, held] of [
     ['in one request', test, 100_000, /^POST \/v1\/storage\/plain/],

@@ -154,6 +154,7 @@ export const de: Words = {
   noKeyCounts: 'Hatten Sie die Dateien schon geöffnet, zählt das als weiteres Öffnen.',
   sendTitle: 'Dateien senden',
   sendText: 'Dateien werden hier verschlüsselt, in Ihrem Browser. Dieser Dienst kann sie nicht lesen.',
+  linksOff: 'Der Betreiber dieses Dienstes hat Links abgeschaltet: Von hier lässt sich nichts senden.',
   sendHome: 'Dateien senden',
   dropHere: 'Dateien oder Ordner hierher ziehen',
   chooseFiles: 'Dateien wählen',
@@ -380,6 +381,7 @@ export const de: Words = {
     not_sent: 'Abgebrochen. Es gibt keinen Link, also kann niemand öffnen, was schon gesendet war.',
     api_key: 'Dieser Schlüssel gehört nicht zu diesem Dienst, oder er ist beendet.',
     scope: 'Dieser API-Schlüssel darf das nicht.',
+    forbidden: 'Das erlaubt der Dienst nicht.',
     quota: 'Dafür ist kein Platz: Die Grenze dieses Kontos oder Links ist erreicht.',
     guest_quota:
       'Diese Einladung kann gerade nicht mehr speichern. Nehmen Sie einen Link zurück, oder fragen Sie, wer Sie ' +

@@ -147,6 +147,7 @@ export const en = {
 
   sendTitle: 'Send files',
   sendText: 'Files are encrypted here, in your browser. This service cannot read them.',
+  linksOff: 'The operator of this service has turned links off: nothing can be sent from here.',
   sendHome: 'Send files',
   dropHere: 'Drop files or folders here',
   chooseFiles: 'Choose files',
@@ -365,6 +366,7 @@ export const en = {
     not_sent: 'Cancelled. There is no link, so nobody can open what had been sent.',
     api_key: 'This key is not one of this service, or it has ended.',
     scope: 'This API key may not do that.',
+    forbidden: 'The service does not allow that.',
     quota: 'There is no room for it: the limit of this account or link is reached.',
     guest_quota: 'This invitation cannot store more now. Take a link back, or ask who invited you.',
     too_large: 'A file is larger than this service takes.',

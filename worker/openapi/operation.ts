@@ -6,7 +6,7 @@ import { headersOfProblem, requestHeaders, undescribable, type ResponseHeaderNam
 import { schemaOf, type JsonSchema } from './schemas.ts';
 import { tagOf } from './tags.ts';
 
-type Response = { description: string; headers: JsonSchema; content?: JsonSchema; links?: JsonSchema };
+type Response = { description: string; headers?: JsonSchema; content?: JsonSchema; links?: JsonSchema };
 
 const binary = { type: 'string', format: 'binary' };
 
@@ -138,9 +138,10 @@ function responsesOf(route: Route): Record<string, JsonSchema> {
 
 function resultOf(route: Route, status: number): Response {
   const { summary, responses, links } = route;
+  const headers = headersOfRoute(route, status);
   return {
     description: texts[status] ?? summary,
-    headers: references('headers', headersOfRoute(route, status)),
+    ...(headers.length > 0 ? { headers: references('headers', headers) } : {}),
     ...(responses[status] ? { content: mediaTypesOf(responses[status]) } : {}),
     ...(status < 300 && links !== undefined ? { links: linksOf(links) } : {}),
   };

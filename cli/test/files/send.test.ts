@@ -9,7 +9,7 @@ import { connect } from '../../../client/index.ts';
 import { encryptPayload } from '../../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../../shared/link/index.ts';
 import { client } from '../../../testkit/api-client.ts';
-import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { faultyProxy, type WholeAnswer } from '../../../testkit/faulty-proxy.ts';
 import { Collector, run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
 import { sharedLocalService } from '../local.ts';
@@ -44,6 +44,14 @@ async function linkOf(argv: readonly string[]): Promise<string> {
 async function received(directory = receiver): Promise<string[]> {
   return (await readdir(directory)).filter((name) => name !== 'home').toSorted();
 }
+
+/** The service says that it has these terms. */
+const naming =
+  (shares: object | null | undefined) =>
+  ({ body, ...answer }: WholeAnswer): WholeAnswer => {
+    const text = JSON.stringify({ ...(JSON.parse(body.toString()) as object), shares });
+    return { ...answer, body: Buffer.from(text) };
+  };
 
 describe('what is sent', () => {
   test('arrives in a clean home, with nothing said about the key', async () => {
@@ -146,10 +154,38 @@ describe('what is sent', () => {
     expect(await count()).toBe(before);
   });
 
+  test('is refused before a byte of it is sent, where the service would refuse its terms', async () => {
+    const sentBy = async (shares: object | null | undefined, ...flags: string[]) => {
+      const { url, passed } = await faultyProxy(
+        () => local.url,
+        ({ path }) => (path === '/v1/health' ? { kind: 'rewrite', rewrite: naming(shares) } : undefined),
+      );
+      const env = { SEALPIN_SERVICE: url, SEALPIN_API_KEY: local.apiKey };
+      const ran = await send(['letter.txt', ...flags], { env });
+      return { ...ran, posts: passed.filter(({ method }) => method === 'POST').map(({ path }) => path) };
+    };
+    const strict = { maxDays: 3, maxOpens: 3 };
+    for (const [shares, flags, exit, said] of [
+      [strict, ['--opens', '4'], 2, 'opens must be at most 3 at this service'],
+      [strict, ['--expires', '4d'], 2, 'a share lasts at most 3 days at this service'],
+      [null, [], 4, 'this service makes no links'],
+    ] as const) {
+      const ran = await sentBy(shares, ...flags);
+      expect(ran).toMatchObject({ exit, posts: [], stderr: expect.stringContaining(said) });
+    }
+    for (const [shares, ...flags] of [[strict, '--opens', '3', '--expires', '3d'], [strict], [undefined]] as const)
+      expect(await sentBy(shares, ...flags)).toMatchObject({ exit: 0 });
+  });
+
   test('that fails, with a key that may not delete, names what stays stored', async () => {
     const create = ['key', 'create', 'sends', '--scopes', 'write,share', '--data-dir', local.dataDir];
     const { stdout } = await run(create, sender);
-    const env = { SEALPIN_API_KEY: stdout.trim(), SEALPIN_SERVICE: local.url };
+    // A service of an earlier version says nothing of its terms.
+    const { url } = await faultyProxy(
+      () => local.url,
+      ({ path }) => (path === '/v1/health' ? { kind: 'rewrite', rewrite: naming(undefined) } : undefined),
+    );
+    const env = { SEALPIN_API_KEY: stdout.trim(), SEALPIN_SERVICE: url };
     const ran = await send(['letter.txt', 'film.mkv', '--opens', '1000000000', '--json'], { env });
     expect(ran.exit).toBe(2);
     const [warning = ''] = (JSON.parse(ran.stderr) as { warnings: string[] }).warnings;

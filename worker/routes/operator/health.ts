@@ -9,7 +9,7 @@ import type { Refusal } from '../../objects/metrics/metrics.ts';
 import { unwrap } from '../../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { isOperator } from '../../auth/operator.ts';
-import { maxFileBytes, maxUploadBytes, serviceId } from '../../env.ts';
+import { isGatewayOpen, maxFileBytes, maxUploadBytes, serviceId, shareMaxima } from '../../env.ts';
 import { errorText, log, orLog } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { ConfiguredService } from '../../backends/backend-types.ts';
@@ -37,7 +37,12 @@ type State = { storage: 'ok' | 'failing'; services: ServiceHealth[] };
  */
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
-  const limits = { maxUploadBytes: maxUploadBytes(c.env) ?? null, maxFileBytes: maxFileBytes(c.env) };
+  const { days: maxDays, opens: maxOpens } = shareMaxima(c.env);
+  const limits = {
+    maxUploadBytes: maxUploadBytes(c.env) ?? null,
+    maxFileBytes: maxFileBytes(c.env),
+    shares: isGatewayOpen(c.env) ? { maxDays, maxOpens } : null,
+  };
   let isUp = true;
   const body: Health = { status: 'ok', version, pages: web.hash, ...limits };
   if (live === undefined) {

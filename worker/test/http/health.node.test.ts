@@ -8,13 +8,13 @@ import type { Health } from '../../../shared/api.ts';
 import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, sharedService, startService, withSettings, type Service } from '../../../testkit/service.ts';
 
 const { version } = manifest;
 /** A service shows the hash of its pages. */
 const pages: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
 const triedAgainst: unknown = expect.stringContaining('Kubo 0.43');
-const maxFileBytes = 32 * 2 ** 30;
+const limits = { maxUploadBytes: null, maxFileBytes: 32 * 2 ** 30, shares: { maxDays: 30, maxOpens: 100 } };
 let service: Service;
 let peer: Peer;
 beforeAll(async () => {
@@ -47,8 +47,7 @@ it('is 200 while the service can store and read, and asks the pinning service on
   await expect.poll(status, wait).toBe(200);
   peer.seen.length = 0;
   const responses = await Promise.all(Array.from({ length: 30 }, () => jsonOf(health())));
-  for (const response of responses)
-    expect(response).toEqual({ status: 'ok', version, pages, maxUploadBytes: null, maxFileBytes });
+  for (const response of responses) expect(response).toEqual({ status: 'ok', version, pages, ...limits });
   expect(peer.seen.filter((command) => command === 'version').length).toBeLessThanOrEqual(1);
 });
 
@@ -62,12 +61,11 @@ it('is 503 and degraded while a pinning service fails, and still alive', async (
     status: 'degraded',
     version,
     pages,
-    maxUploadBytes: null,
-    maxFileBytes,
+    ...limits,
   });
   for (const path of ['/v1/health?live', '/v1/health?live=true']) {
     peer.seen.length = 0;
-    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version, pages, maxUploadBytes: null, maxFileBytes });
+    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version, pages, ...limits });
     expect(peer.seen).toEqual([]);
   }
   expect(await jsonOf<Health>(health('/v1/health', adminToken), 503)).toMatchObject({
@@ -87,8 +85,21 @@ it('shows the operator more, and ignores any other Authorization', async () => {
   });
   for (const Authorization of ['Bearer wrong', 'Basic bG9hZDpiYWxhbmNlcg==', 'Bearer sp_x', 'x']) {
     const response = await jsonOf<Health>(fetch(`${service.url}/v1/health`, { headers: { Authorization } }));
-    expect(Object.keys(response)).toEqual(['status', 'version', 'pages', 'maxUploadBytes', 'maxFileBytes']);
+    expect(Object.keys(response)).toEqual(['status', 'version', 'pages', ...Object.keys(limits)]);
   }
+});
+
+it.each<[Record<string, string>, Health['shares']]>([
+  [{ SHARE_MAX_DAYS: '3' }, { maxDays: 3, maxOpens: 100 }],
+  [
+    { SHARE_MAX_DAYS: '365', SHARE_MAX_OPENS: '2' },
+    { maxDays: 365, maxOpens: 2 },
+  ],
+  [{ SHARE_MAX_DAYS: '3', PUBLIC_GATEWAY: 'off' }, null],
+])('says what a share may be with %o', async (settings, shares) => {
+  const { url } = await sharedService();
+  for (const path of ['/v1/health', '/v1/health?live'])
+    expect(await jsonOf<Health>(fetch(url + path, { headers: withSettings(settings) }))).toMatchObject({ shares });
 });
 
 it('takes no other parameters', async () => {
