@@ -1,5 +1,7 @@
 /** A file of which one copy is at a Pinning Service, from which nothing can be read. */
 import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { client } from '../../../testkit/api-client.ts';
 import { kuboProgram } from '../../../testkit/programs/kubo.ts';
@@ -13,28 +15,20 @@ const day = 86_400_000;
 /** A Pinning Service that holds whatever it was asked to. */
 async function startHolder(): Promise<{ url: string; close(): Promise<void> }> {
   const pins = new Map<string, object>();
-  return await fake(async (request, response) => {
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://holder');
     const id = pathname.split('/')[2];
-    let body = '';
-    for await (const chunk of request) body += String(chunk);
-    if (request.method === 'DELETE') pins.delete(id ?? '');
-    if (request.method === 'POST') {
-      const pin = JSON.parse(body) as { cid: string };
-      pins.set(pin.cid, {
-        requestid: pin.cid,
-        status: 'pinned',
-        created: new Date().toISOString(),
-        pin,
-        delegates: [],
-      });
-    }
-    const cid = id ?? (body === '' ? searchParams.get('cid') : (JSON.parse(body) as { cid: string }).cid) ?? '';
-    const found = pins.get(cid);
-    const list = { count: found === undefined ? 0 : 1, results: found === undefined ? [] : [found] };
+    const body = await text(request);
+    const pin = body === '' ? undefined : (JSON.parse(body) as { cid: string });
+    const cid = id ?? pin?.cid ?? searchParams.get('cid') ?? '';
+    const status = { requestid: cid, status: 'pinned', created: new Date().toISOString(), pin, delegates: [] };
+    if (pin !== undefined) pins.set(cid, status);
+    if (request.method === 'DELETE') pins.delete(cid);
+    const results = [pins.get(cid)].filter((each) => each !== undefined);
     response.writeHead(request.method === 'GET' ? 200 : 202, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(request.method === 'GET' && id === undefined ? list : (found ?? {})));
-  });
+    response.end(JSON.stringify(pin === undefined ? { count: results.length, results } : status));
+  };
+  return await fake((request, response) => void handle(request, response));
 }
 
 describe.skipIf(kuboProgram() === undefined)('a copy from which nothing is read', () => {
