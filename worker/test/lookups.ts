@@ -5,7 +5,7 @@
 import type { Env } from '../env.ts';
 import worker from '../index.ts';
 
-export { Account, Metrics, Pin } from '../index.ts';
+export { Account, Metrics, Pin, Share } from '../index.ts';
 
 let lookups = 0;
 

@@ -4,7 +4,7 @@
 import worker from '../index.ts';
 import type { Env } from '../env.ts';
 
-export { Account, Metrics, Pin } from '../index.ts';
+export { Account, Metrics, Pin, Share } from '../index.ts';
 
 let frozen: Map<string, string> | undefined;
 

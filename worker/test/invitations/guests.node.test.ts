@@ -109,9 +109,9 @@ async function stateOf(): Promise<unknown> {
 
 /** The status, the headers and the body of a response, without what differs by itself. */
 async function shown(response: Response): Promise<unknown> {
-  const headers = Object.fromEntries(
-    [...response.headers].filter(([name]) => !['x-request-id', 'date', 'upload-expires'].includes(name)),
-  );
+  // What is of the connection is nothing that the service says.
+  const others = ['x-request-id', 'date', 'upload-expires', 'connection', 'keep-alive'];
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => !others.includes(name)));
   const text = await response.text();
   return { status: response.status, headers, body: text.replaceAll(/"requestId":"[^"]*"/g, '') };
 }
