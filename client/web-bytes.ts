@@ -51,9 +51,15 @@ export function isReadOnce(source: Source): source is Response | ReadableStream<
   return source instanceof Response || source instanceof ReadableStream;
 }
 
-/** A source that can be read more than once, as a Blob. */
+/**
+ * A source that can be read more than once, as a Blob.
+ * @throws TypeError for anything else, of which a Blob would have the name of its kind
+ */
 export function blobOf(source: StoredSource): Blob {
-  return source instanceof Blob ? source : new Blob([source as BlobPart]);
+  if (source instanceof Blob) return source;
+  if (typeof source !== 'string' && !(source instanceof Uint8Array) && !(source instanceof ArrayBuffer))
+    throw new TypeError('the source must be a Uint8Array, an ArrayBuffer, a string or a Blob');
+  return new Blob([source as BlobPart]);
 }
 
 /**

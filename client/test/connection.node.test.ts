@@ -1,4 +1,5 @@
 /** The SDK against the service. */
+import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -38,6 +39,29 @@ describe('files', () => {
     const served = await connection.get(file.fileId);
     expect(served).toMatchObject({ size: 5, type: 'text/plain' });
     equal(await served.bytes(), new TextEncoder().encode('hello'));
+  });
+
+  const wrong: Record<string, () => unknown> = {
+    nothing: () => undefined,
+    null: () => null,
+    list: () => [1, 2, 3],
+    promise: () => Promise.resolve('hello'),
+    number: () => 5,
+    'stream of Node': () => Readable.from(['hello']),
+  };
+  const readOnce: typeof wrong = { response: () => new Response('hello'), stream: () => new Blob(['hello']).stream() };
+  test.each([
+    ...Object.keys(wrong).flatMap((what) => [
+      { what, how: 'put' as const },
+      { what, how: 'upload' as const },
+    ]),
+    ...Object.keys(readOnce).map((what) => ({ what, how: 'upload' as const })),
+  ])('that are no source are refused before anything is stored: $how of $what', async ({ what, how }) => {
+    const before = (await connection.list()).files.length;
+    const source = ({ ...wrong, ...readOnce }[what]?.() ?? null) as Source;
+    const stored = how === 'put' ? connection.put(source, { mode: 'plain' }) : connection.upload(source as Blob);
+    await expect(stored).rejects.toThrow(TypeError);
+    expect((await connection.list()).files).toHaveLength(before);
   });
 
   test('keep the name and the type of a File', async () => {
