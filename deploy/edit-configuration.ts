@@ -3,6 +3,7 @@
  * would not.
  */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join, parse } from 'node:path';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { kvBinding, listSetting, readConfiguration, type Configuration } from './configuration.ts';
 
@@ -29,7 +30,9 @@ export async function editConfiguration(path: string, changes: ConfigurationChan
   const before = await readFile(path, 'utf8');
   const after = edited(before, readConfiguration(path), changes);
   if (after === before) return false;
-  const temporary = path.replace(/\.toml$/, '.setup.toml');
+  const { dir, name, ext } = parse(path);
+  // wrangler knows the form of a configuration by the end of its name.
+  const temporary = join(dir, `${name}.setup${ext}`);
   try {
     await writeFile(temporary, after);
     checkWritten(parsed(temporary), changes, path);

@@ -1,7 +1,7 @@
 /** The configuration of a deployment: what is found wrong with it, and how setup changes it. */
 import { spawnSync } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { long } from '../../testkit/long-run.ts';
 import { bareEnv } from '../../testkit/run-cache.ts';
@@ -63,6 +63,18 @@ describe('the configuration', () => {
   ])('with %o is refused', (vars: Record<string, string>, what) => {
     expect(whats(vars)).toEqual([expect.stringContaining(what)]);
   });
+
+  test.each(['wrangler.toml', 'wrangler.jsonc', 'wrangler.TOML', 'wrangler.toml.staging', 'wrangler'])(
+    'in a form that cannot be changed is as before: %s',
+    async (name) => {
+      const path = join(await temporaryDirectory(), name);
+      const text = '{ "name": "of a form that setup does not write" }\n';
+      await writeFile(path, text);
+      await editConfiguration(path, { name: 'sealpin-other', domain: 'files.acme.org' }).catch(() => undefined);
+      expect(await readFile(path, 'utf8')).toBe(text);
+      expect(await readdir(dirname(path))).toEqual([name]);
+    },
+  );
 
   test('with a bucket is complete with its binding, and not without', async () => {
     const { config } = await newFolder();
