@@ -190,13 +190,13 @@ function notADelivery(): SealpinError {
 async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): Promise<CreatedInbox> {
   const { label, recipient, expiresAt, limits, signal } = o;
   // Before there is a key that nobody could use: the link takes one kind of recipient.
-  if (!recipient.startsWith('age1tag1'))
-    throw new SealpinError('key_invalid', 'the recipient of an inbox is a public key of the form age1tag1…', {
+  const [text, ...more] = parseRecipients(recipient).map((each) => each.text);
+  if (more.length > 0 || text?.startsWith('age1tag1') !== true)
+    throw new SealpinError('key_invalid', 'the recipient of an inbox is one public key of the form age1tag1…', {
       reason: 'unsupported_key',
     });
-  parseRecipients(recipient);
   const { key, apiKey } = await createLimitedKey(http, 'write', { label, expiresAt, limits, signal });
-  return { link: printLink({ kind: 'inbox', service: http.url, apiKey, recipient }), key, recipient };
+  return { link: printLink({ kind: 'inbox', service: http.url, apiKey, recipient: text }), key, recipient: text };
 }
 
 /**

@@ -30,9 +30,9 @@ export async function createLimitedKey(
     scopes: [scope],
     expiresAt: endTime(expiresAt ?? defaultExpiry(own.expiresAt)),
     limits: {
-      files: least(keyDefaults.limits.files, own.limits?.files),
-      bytes: least(keyDefaults.limits.bytes, own.limits?.bytes),
       ...limits,
+      files: limits?.files ?? least(keyDefaults.limits.files, own.limits?.files),
+      bytes: limits?.bytes ?? least(keyDefaults.limits.bytes, own.limits?.bytes),
     },
   };
   return http.json(NewApiKeyResponse, { method: 'POST', path: 'v1/keys', content: request, signal });

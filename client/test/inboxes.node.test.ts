@@ -121,10 +121,12 @@ describe('the recipient of an inbox', () => {
 
   test('has a key that a link can have', async () => {
     const { recipient } = await generateKeys({ postQuantum: true });
-    for (const other of [recipient, 'age1tag1x', ''])
+    for (const other of [recipient, 'age1tag1x', '', `${owner.recipient}\n${account.account.publicKey}`])
       await expect(create({ recipient: other })).rejects.toMatchObject({ code: 'key_invalid' });
     await expect(create({ recipient: undefined as unknown as string })).rejects.toThrow(TypeError);
     expect(await stored()).toBe(0);
+    // As it is read from a file.
+    expect(partsOf((await create({ recipient: `${owner.recipient}\n` })).link).recipient).toBe(owner.recipient);
   });
 });
 
@@ -135,6 +137,7 @@ describe('an inbox for which nothing else is said', () => {
     const before = Date.now();
     const { key } = await create();
     expect(key.limits).toEqual(defaults);
+    expect((await create({ limits: { files: undefined, bytes: undefined } })).key.limits).toEqual(defaults);
     const end = Date.parse(present(key.expiresAt));
     expect(end >= before + 90 * dayMs - 1000).toBe(true);
     expect(end <= Date.now() + 90 * dayMs).toBe(true);
