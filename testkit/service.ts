@@ -72,9 +72,9 @@ export type Service = {
 
 /**
  * With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave
- * the same.
+ * the same, but for pages of origins that the guard was not told of: it refuses those.
  */
-const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
+export const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
 /** With `SEALPIN_TEST_BACKEND=r2` or `s3`, files go to a bucket instead of the IPFS node. */
 export const backendKind = process.env['SEALPIN_TEST_BACKEND'] ?? 'kubo';

@@ -12,7 +12,7 @@ import type {
 import { parseApiKey, unsealPrivateKey } from '../../../shared/crypto/index.ts';
 import type { Env } from '../../env.ts';
 import { recoverable } from '../../routes/files/recoverable.ts';
-import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, restoreToken, rpcToken, startService, type Service, guarded } from '../../../testkit/service.ts';
 import { accountObject, loseHeld, newOwner, sharesBackends, type Owner } from '../stored-state.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
@@ -343,7 +343,7 @@ describe.runIf(sharesBackends)('a restoration', () => {
     const from = (Origin: string): Promise<Response> => there('/v1/account', { headers: { Origin } });
     expect(await problemOf(from('https://b.example'))).toBe('403 forbidden');
     // The guard of `sealpin start` lets no other origin through.
-    if (process.env['SEALPIN_TEST_GUARD'] !== '1') await jsonOf(from('https://a.example'));
+    if (!guarded) await jsonOf(from('https://a.example'));
     expect(await problemOf(there(`/v1/storage/${denied?.fileId}/content`))).toBe('410 content_denied');
     expect(await problemOf(there('/v1/storage/plain', { method: 'POST', body: 'denied bytes' }))).toBe('403 forbidden');
     // A link that has expired is told apart for some days.

@@ -5,10 +5,14 @@ import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { networkOf } from '../../auth/rate-limit.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
-import { adminToken, sharedService, startService, withSettings, type Service } from '../../../testkit/service.ts';
-
-/** The guard of `sealpin start` refuses pages of origins that it was not told of. */
-const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
+import {
+  adminToken,
+  guarded,
+  sharedService,
+  startService,
+  withSettings,
+  type Service,
+} from '../../../testkit/service.ts';
 
 describe('a body', () => {
   const limit = 1000;
