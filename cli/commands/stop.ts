@@ -34,6 +34,10 @@ export const command = defineCommand({
       if (performance.now() > end)
         throw new SealpinError('internal', `the service did not stop within ${stopMs / 1000} s`);
     }
+    if ((await readState(context.dataDir, 'run')) !== undefined)
+      throw new SealpinError('internal', 'the service has stopped, and has not wiped all rows of deleted files', {
+        hint: 'free some disk space and start it: the start wipes them',
+      });
     context.output.note('stopped');
     await context.output.result({ stopped: true }, []);
   },

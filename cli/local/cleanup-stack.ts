@@ -1,12 +1,13 @@
 /** Undoing what was done, and running things in order. */
 
 /**
- * Steps that undo what was done. They run in the opposite order, each even if another one failed.
+ * Steps that undo what was done. They run in the opposite order, each even if another one failed,
+ * and get the failures so far.
  */
 export class CleanupStack {
-  readonly #steps: (() => unknown)[] = [];
+  readonly #steps: ((before: readonly unknown[]) => unknown)[] = [];
 
-  add(step: () => unknown): void {
+  add(step: (before: readonly unknown[]) => unknown): void {
     this.#steps.push(step);
   }
 
@@ -15,7 +16,7 @@ export class CleanupStack {
     const failures: unknown[] = [];
     for (const step of this.#steps.splice(0).toReversed()) {
       try {
-        await step();
+        await step(failures);
       } catch (error) {
         failures.push(error);
       }

@@ -5,13 +5,14 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { SealpinError } from '../../shared/errors.ts';
 import { hourMs } from '../../shared/time.ts';
 import { ifMissing } from '../errno.ts';
 import type { CleanupStack } from './cleanup-stack.ts';
 import { erasingClasses, ownTables, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';
-import { reserveDiskSpace } from './node/reserve.ts';
+import { isFull, reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
 import { isUnfinished } from './snapshot/state-files.ts';
 import { loadSecrets, localPaths, makeLocal, readState, writeState } from './state.ts';
@@ -89,6 +90,7 @@ export function hasObject(stateDir: string, className: ClassName, objectId: stri
 /**
  * Erases deleted rows from all files that were written since the last time, once workerd has ended,
  * so that destroyed headers leave the disk, too.
+ * @throws disk_full, config_invalid
  */
 export async function eraseDeleted(dataDir: string, stateDir: string): Promise<void> {
   try {
@@ -96,7 +98,13 @@ export async function eraseDeleted(dataDir: string, stateDir: string): Promise<v
   } finally {
     // Without the record, which a full disk does not take, all files are rewritten.
     const known = await readState(dataDir, 'rewritten').catch(() => undefined);
-    const stamps = await vacuum(stateDir, known?.stamps);
+    const stamps = await vacuum(stateDir, known?.stamps).catch((error: unknown) => {
+      if (!isFull(error)) throw error;
+      throw new SealpinError('disk_full', `the disk of ${dataDir} is full: rows of deleted files are not wiped yet`, {
+        hint: 'free some disk space and start the service: the start wipes them',
+        cause: error,
+      });
+    });
     await writeState(dataDir, 'rewritten', { v: 1, stamps }).catch(() => undefined);
   }
 }

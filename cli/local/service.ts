@@ -105,7 +105,8 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   cleanup.add(() => node.close());
 
   const run = runFileOf(dataDir);
-  cleanup.add(() => writeState(dataDir, 'run', undefined));
+  // Where it stays, as after a crash, the next start wipes what this one has left.
+  cleanup.add((before) => (before.length === 0 ? writeState(dataDir, 'run', undefined) : undefined));
   const vars = workerVars({ ...options, secrets, nodeUrl: node.url, kubo: choice.kubo });
   const direct = directOf(options, choice, node);
   const listener = await listening({ options, cleanup, stateDir, code, log, vars, run, direct });

@@ -48,17 +48,24 @@ export function putTemporariesInto(folder: string): void {
  * Rewrites closed SQLite files below a folder without free pages and logs.
  * @param known stamps by path below the folder: a file that still has its own is left as it is
  * @returns those of the files now, for the next time
- * @throws config_invalid
+ * @throws config_invalid, and what SQLite throws for a full disk, after the other files were tried
  */
 export async function vacuum(dir: string, known: Stamps = {}): Promise<Stamps> {
   const stamps: Record<string, string> = {};
+  const failures: unknown[] = [];
   for (const path of await databasesIn(dir)) {
     const name = relative(dir, path);
-    if (known[name] !== stampOf(path)) rewrite(path);
+    try {
+      if (known[name] !== stampOf(path)) rewrite(path);
+    } catch (error) {
+      failures.push(error);
+      continue;
+    }
     const stamp = stampOf(path);
     // Where times are whole seconds, a write may have the time of the rewrite before it.
     if (writtenAt(stamp) % 1000 !== 0) stamps[name] = stamp;
   }
+  if (failures.length > 0) throw failures[0];
   return stamps;
 }
 

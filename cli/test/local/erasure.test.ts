@@ -198,6 +198,37 @@ describe('the files of the Durable Objects', () => {
     expect(await written('b')).toBe(before[1]);
   });
 
+  test('are wiped by the stop, and by the next start what the stop cannot wipe', async () => {
+    // A process of its own: what a stop leaves names the process.
+    const service = await started();
+    const { dataDir } = service;
+    await store(service, 'plain', bytes);
+    const objects = join(localPaths(dataDir).state, 'do');
+    const folders = ['sealpin-Account', 'sealpin-Pin'].map((name) => join(objects, name));
+    const paths: string[] = [];
+    for (const dir of folders) {
+      const [name = ''] = (await readdir(dir)).filter((each) => /^[0-9a-f]{64}\.sqlite$/.test(each));
+      paths.push(join(dir, name));
+    }
+    for (const path of paths)
+      withDatabase(path, (database) => {
+        database.exec('PRAGMA secure_delete = OFF; CREATE TABLE canary (x)');
+        database.exec(`INSERT INTO canary VALUES ('${canary}'); DELETE FROM canary`);
+      });
+    const holder = new DatabaseSync(present(paths[0]));
+    holder.exec('BEGIN IMMEDIATE');
+    await service.end();
+    expect(await holds(present(folders[0]))).toBeGreaterThan(0);
+    expect(await holds(present(folders[1]))).toBe(0);
+    holder.exec('ROLLBACK');
+    holder.close();
+    expect(await readState(dataDir, 'run')).toBeDefined();
+    const again = await startedHere({ dataDir });
+    expect(await holds(objects)).toBe(0);
+    await again.end();
+    expect(await readState(dataDir, 'run')).toBeUndefined();
+  });
+
   test('are left as they are by a service that was asked for nothing', async () => {
     const service = await startedHere();
     const { dataDir } = service;
