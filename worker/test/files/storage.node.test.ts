@@ -306,6 +306,7 @@ it('reports its version and its limit', async () => {
     version,
     maxUploadBytes: null,
     maxFileBytes,
+    shares: { maxDays: 30, maxOpens: 100 },
     pages: expect.stringMatching(/^[0-9a-f]{64}$/),
   });
 });
