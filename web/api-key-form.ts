@@ -1,6 +1,7 @@
 /**
  * The state that asks for an API key, which then is in the memory of the engine, and nowhere else.
  */
+import type { CallOptions } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
 import { announce, byId, onSubmit, root, setText, show, words } from './states.ts';
@@ -13,13 +14,15 @@ import { announce, byId, onSubmit, root, setText, show, words } from './states.t
 export type KeyRequest = {
   readonly text: string;
   readonly scopes: readonly string[];
-  signIn(o: { root: string; apiKey: string }): Promise<ReturnType<Sending['signIn']>>;
+  signIn(o: { root: string; apiKey: string }, options: CallOptions): Promise<ReturnType<Sending['signIn']>>;
   go(scopes: readonly string[]): void;
   back?(): void;
   readonly refused?: string | undefined;
 };
 
 let request: KeyRequest | undefined;
+/** Ends the check of a key. */
+let stop = new AbortController();
 
 /** Asks for an API key that has some scopes, and goes on with it. */
 export function askForKey(next: KeyRequest): void {
@@ -30,8 +33,12 @@ export function askForKey(next: KeyRequest): void {
   back.hidden = next.back === undefined;
   if (isFirst) {
     onSubmit('sign-in', submitApiKey);
-    back.addEventListener('click', () => request?.back?.());
+    back.addEventListener('click', () => {
+      stop.abort();
+      request?.back?.();
+    });
   }
+  byId('sign-in-button', HTMLButtonElement).disabled = false;
   setText(byId('sign-in-error', HTMLParagraphElement), next.refused);
   show('signing');
   if (next.refused !== undefined) announce(next.refused);
@@ -42,19 +49,22 @@ async function submitApiKey(): Promise<void> {
   const button = byId('sign-in-button', HTMLButtonElement);
   if (button.disabled || request === undefined) return;
   const { scopes: needed, go } = request;
+  stop = new AbortController();
+  const { signal } = stop;
   button.disabled = true;
   setText(byId('sign-in-error', HTMLParagraphElement), undefined);
   field.removeAttribute('aria-invalid');
   try {
-    const { scopes } = await request.signIn({ root, apiKey: field.value });
+    const { scopes } = await request.signIn({ root, apiKey: field.value }, { signal });
+    if (signal.aborted) return;
     const missing = needed.filter((scope) => !scopes.includes(scope));
     if (missing.length > 0) return refuseApiKey(field, words.scopesMissing(missing.join(', ')));
     field.value = '';
     go(scopes);
   } catch (failure) {
-    refuseApiKey(field, describeSendingFailure(failure, words));
+    if (!signal.aborted) refuseApiKey(field, describeSendingFailure(failure, words));
   } finally {
-    button.disabled = false;
+    if (stop.signal === signal) button.disabled = false;
   }
 }
 

@@ -150,7 +150,7 @@ startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showFilePage());
 askForKey({
-  signIn: (o) => accountEngine.call('signIn', o),
+  signIn: (o, options) => accountEngine.call('signIn', o, options),
   text: words.signingFiles,
   scopes: ['read'],
   go(granted) {

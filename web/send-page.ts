@@ -107,7 +107,7 @@ function askToSend(go: () => void, back?: () => void, refused?: string): void {
   askForKey({
     text: words.signingSend,
     scopes: ['write', 'share'],
-    signIn: (o) => sendingEngine.call('signIn', o),
+    signIn: (o, options) => sendingEngine.call('signIn', o, options),
     go() {
       isSignedIn = true;
       go();

@@ -91,6 +91,6 @@ back.addEventListener('click', () => show('deliveries'));
 askForKey({
   text: words.signingInbox,
   scopes: ['read'],
-  signIn: (o) => deliveryEngine.call('signIn', o),
+  signIn: (o, options) => deliveryEngine.call('signIn', o, options),
   go: () => show('reading'),
 });

@@ -3,7 +3,7 @@ import { sleep } from '../../shared/streams/timing.ts';
 import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
-import { EngineError, startSending, type Engine } from '../engine-client.ts';
+import { EngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
 import type { Sending } from '../protocol.ts';
 import { announce, byId, onSubmit, locale, partsOf, root, setText, show, translate, words } from '../states.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
@@ -47,6 +47,8 @@ const minuteSeconds = 60;
 
 /** Submitting the form of the dialog that asks for a key. */
 let enterKey: (() => void) | undefined;
+/** Ends the check of the key that was entered. */
+let keyCheck: AbortController | undefined;
 
 let linksEngine: Engine<Sending> | undefined;
 let isSignedIn = false;
@@ -162,11 +164,10 @@ async function change(sender: Engine<Sending>, link: KeptLink, terms: EnteredTer
 }
 
 /** Signs in with an API key, or with the link of an invitation. */
-async function signIn(sender: Engine<Sending>, text: string): Promise<void> {
-  if (!/#|%23/.test(text)) await sender.call('signIn', { root, apiKey: text });
-  else if ('host' in (await sender.call('accept', { text, root })))
+async function signIn(sender: Engine<Sending>, text: string, options?: CallOptions): Promise<void> {
+  if (!/#|%23/.test(text)) await sender.call('signIn', { root, apiKey: text }, options);
+  else if ('host' in (await sender.call('accept', { text, root }, options)))
     throw new EngineError({ code: 'link_invalid', message: '' });
-  isSignedIn = true;
 }
 
 /**
@@ -178,7 +179,10 @@ async function withKey(act: (sender: Engine<Sending>) => Promise<void>): Promise
     const ask = (why?: string): void => askForKey(sender, () => void withKey(act), why);
     try {
       const kept = isSignedIn ? undefined : await keptKey();
-      if (kept !== undefined) await signIn(sender, kept);
+      if (kept !== undefined) {
+        await signIn(sender, kept);
+        isSignedIn = true;
+      }
       await (isSignedIn ? act(sender) : ask());
     } catch (failure) {
       if (failure instanceof OtherKey) return ask(words.keyOther);
@@ -198,8 +202,14 @@ function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefi
   keep.checked = false;
   enterKey = () => {
     const text = field.value.trim();
-    signIn(sender, text)
+    // It may be entered twice.
+    keyCheck?.abort();
+    keyCheck = new AbortController();
+    const { signal } = keyCheck;
+    signIn(sender, text, { signal })
       .then(async () => {
+        if (signal.aborted) return;
+        isSignedIn = true;
         if (keep.checked) await keepKey(text);
         field.value = '';
         dialog.close();
@@ -207,6 +217,7 @@ function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefi
         go();
       })
       .catch((failure: unknown) => {
+        if (signal.aborted) return;
         setText(refused, changeFailureText(failure));
         field.focus();
       });
@@ -248,5 +259,6 @@ byId('taking-text', HTMLParagraphElement).textContent = words.takingKeptText;
 show('kept');
 byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));
 byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());
+byId('key', HTMLDialogElement).addEventListener('close', () => keyCheck?.abort());
 onSubmit('key-form', () => enterKey?.());
 void tried(showKeptLinks);

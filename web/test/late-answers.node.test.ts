@@ -1,6 +1,6 @@
 /** Tests of what comes late in a page: it concerns what it was asked for, and nothing shown since. */
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { connect, generateKeys, handOver, receive } from '../../client/index.ts';
 import { ci, inCi } from '../../testkit/long-run.ts';
 import { itemOf } from '../../testkit/present.ts';
@@ -43,13 +43,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
 
-  /** Holds requests up until they may pass, or are refused with a status. */
+  /** Holds the next request to an address up until it may pass, or is refused with a status. */
   async function held(page: Page, address: RegExp, status?: number) {
     const { promise, resolve } = Promise.withResolvers<void>();
-    await page.context().route(address, async (route) => {
+    const answer = async (route: Route): Promise<void> => {
       await promise;
       await (status === undefined ? route.continue() : route.fulfill({ status }));
-    });
+    };
+    await page.context().route(address, answer, { times: 1 });
     return {
       asked: page.context().waitForEvent('request', (request) => !!request.url().match(address)),
       pass: resolve,
@@ -178,4 +179,72 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => page.evaluate(countKept)).toBe(1);
     expect([await tick.isChecked(), await said.isVisible()]).toEqual([true, true]);
   });
+
+  /** An account with its API key, and what its links are. */
+  async function account() {
+    const { apiKey } = await receiver.service.account();
+    const { shares } = connect({ service: receiver.root, apiKey });
+    return { apiKey, links: async () => (await shares()).shares.map(({ state }) => state) };
+  }
+
+  const enter = async (page: Page, field: string, text: string): Promise<void> => {
+    await page.locator(field).fill(text);
+    await page.keyboard.press('Enter');
+  };
+
+  test('nothing is sent by an API key that was still being checked when its form was left', async () => {
+    const [late, other] = [await account(), await account()];
+    const { page } = await open(receiver.root);
+    const { asked, pass } = await held(page, /\/v1\/account$/);
+    await page.locator('#note').fill('a message');
+    await page.locator('#compose-button').click();
+    await enter(page, '#api-key', late.apiKey);
+    await asked;
+    await page.locator('#sign-in-back').click();
+    await shows(page, 'compose');
+    await page.locator('#compose-button').click();
+    await enter(page, '#api-key', other.apiKey);
+    pass();
+    await copiedLink(page);
+    expect([await late.links(), await other.links()]).toEqual([[], ['active']]);
+  });
+
+  const leavings = ['Back', 'Escape', 'another key'] as const;
+  test.each(ci ? leavings : leavings.slice(0, 1))(
+    'no link is taken back by an API key that was still being checked before: %s',
+    async (leaving) => {
+      const [owner, other] = [await account(), await account()];
+      const { page } = await open(`${receiver.root}send`);
+      await enter(page, '#api-key', owner.apiKey);
+      await shows(page, 'compose');
+      await send(page, 'first');
+      await page.locator('#keep-link').check();
+      await page.locator('#keep-said:not([hidden])').waitFor();
+      await page.goto(`${receiver.root}links`);
+      const take = async (): Promise<void> => {
+        await page.locator('#kept-links .take').click();
+        await page.locator('#taking-yes').click();
+        await page.locator('#key[open]').waitFor();
+      };
+      await take();
+      const { asked, pass } = await held(page, /\/v1\/account$/);
+      await enter(page, '#key-field', owner.apiKey);
+      await asked;
+      if (leaving === 'Back') await page.locator('#key-no').click();
+      if (leaving === 'Escape') await page.keyboard.press('Escape');
+      if (leaving === 'another key') {
+        const refused = page.getByText('This link still opens, and it is not one of this key.');
+        await enter(page, '#key-field', other.apiKey);
+        await refused.waitFor();
+        pass();
+        await enter(page, '#key-field', other.apiKey);
+        await page.waitForResponse(/\/v1\/shares\//);
+        await refused.waitFor();
+      } else {
+        pass();
+        await take();
+      }
+      expect(await owner.links()).toEqual(['active']);
+    },
+  );
 });
