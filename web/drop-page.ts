@@ -1,9 +1,9 @@
 /** The document of `/drop`: handing files over to the inbox whose link is in the address. */
 import { dayText, sizeText } from './amounts.ts';
 import { clearCompose, compose, composeAgain, showLimits, startCompose, type ComposedDraft } from './compose-form.ts';
-import { EngineError, startSending } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
-import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { startSending } from './engine-client.ts';
+import { describeSendingFailure, isOver } from './failure-words.ts';
+import { elsewhere, sendingProblem, showProblem, startRetrying } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
 import { startOtherLinks } from './stay-open.ts';
@@ -23,15 +23,13 @@ async function findInbox(text: string): Promise<void> {
     showLimits(limitsText(found));
     composeNew();
   } catch (error) {
-    showProblem(inboxProblem(error, () => void findInbox(text)));
+    showInboxProblem(error);
   }
 }
 
-function inboxProblem(error: unknown, retry: () => void): Problem {
-  const code = error instanceof EngineError ? error.code : undefined;
-  if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
-  if (code === 'unauthorized') return { title: words.closedTitle, text: words.closedText };
-  return { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
+function showInboxProblem(error: unknown): void {
+  const closed = { title: words.closedTitle, text: words.closedText };
+  showProblem(sendingProblem(error, closed, () => void findInbox(inboxLink)));
 }
 
 /** Limits of the inbox, in words, as far as it has any. */
@@ -63,6 +61,7 @@ async function deliverFiles({ files, words: said }: ComposedDraft): Promise<void
     byId('handed-text', HTMLParagraphElement).textContent = words.handedText(count, inboxName);
     show('handed');
   } catch (error) {
+    if (isOver(error)) return showInboxProblem(error);
     composeAgain(describeSendingFailure(error, words));
   }
 }

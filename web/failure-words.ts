@@ -68,8 +68,19 @@ const whenSending: typeof byCode = {
   pinning_failed: 'unreachable',
 };
 
+/** Tells whether the API key of a page has ended, or the link that has it. */
+export const isOver = (error: unknown): boolean =>
+  error instanceof EngineError && (error.code === 'unauthorized' || error.code === 'account_disabled');
+
+/** Sentences for a guest, who has no API key and no account. */
+let toGuests: Partial<Record<EngineError['code'], string>> = {};
+export function speakToGuests({ errors, guestEndedTitle }: Words): void {
+  const ended = `${guestEndedTitle}.`;
+  toGuests = { unauthorized: ended, account_disabled: ended, quota_exceeded: errors.guest_quota };
+}
+
 /** A sentence about why something was not sent, changed or deleted. */
 export function describeSendingFailure(error: unknown, { errors }: Words): string {
   const { code } = error instanceof EngineError ? error : {};
-  return errors[(code && (whenSending[code] ?? byCode[code])) ?? 'other'];
+  return (code && toGuests[code]) ?? errors[(code && (whenSending[code] ?? byCode[code])) ?? 'other'];
 }

@@ -3,7 +3,7 @@ import { dayText } from './amounts.ts';
 import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { EngineError, type Engine } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
+import { describeSendingFailure, isOver } from './failure-words.ts';
 import { keptLinks } from './kept/kept-links.ts';
 import type { MadeLinkView, Sending } from './protocol.ts';
 import { announce, byId, locale, partsOf, show, words } from './states.ts';
@@ -25,13 +25,13 @@ function aboutText({ shareId, files, createdAt }: MadeLinkView): string {
 }
 
 function stateText({ state, opened, opens, expiresAt, password }: MadeLinkView): string {
-  const isOver = {
+  const over = {
     active: undefined,
     used_up: words.linkUsedUp,
     expired: words.linkExpired,
     revoked: words.takenTitle,
   };
-  const ending = isOver[state] ?? words.linkUntil(dayText(expiresAt, locale));
+  const ending = over[state] ?? words.linkUntil(dayText(expiresAt, locale));
   return [words.linkOpened(opened, opens), ending, ...(password ? [words.linkPassword] : [])].join(' · ');
 }
 
@@ -53,8 +53,7 @@ function madeLinkRow(engine: Sender, link: MadeLinkView): HTMLElement {
 
 /** Tells why something fails; what is there instead says that the invitation is over. */
 function linksFailureText(failure: unknown): string | undefined {
-  if (!(failure instanceof EngineError && failure.code === 'unauthorized'))
-    return describeSendingFailure(failure, words);
+  if (!isOver(failure)) return describeSendingFailure(failure, words);
   leave?.();
   return undefined;
 }

@@ -13,10 +13,10 @@ import {
   startCompose,
   type ComposedDraft,
 } from './compose-form.ts';
-import { EngineError, startSending } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
+import { startSending } from './engine-client.ts';
+import { describeSendingFailure, isOver, speakToGuests } from './failure-words.ts';
 import { showMadeLinks, startMadeLinks } from './made-links.ts';
-import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { elsewhere, sendingProblem, showProblem, startRetrying } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
 import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
@@ -85,17 +85,11 @@ async function sendDraft(draft: ComposedDraft): Promise<void> {
  * says that the invitation has.
  */
 function showSendingFailure(error: unknown, draft: ComposedDraft): void {
-  const isOver = error instanceof EngineError && (error.code === 'unauthorized' || error.code === 'account_disabled');
-  if (!isOver) return composeAgain(failureText(error));
-  if (invitation !== undefined) return showProblem(invitationProblem(error, again));
+  const text = describeSendingFailure(error, words);
+  if (!isOver(error)) return composeAgain(text);
+  if (invitation !== undefined) return showInvitationProblem(error, again);
   isSignedIn = false;
-  askToSend(() => void sendDraft(draft), composeFiles, failureText(error));
-}
-
-/** A guest hears of the invitation alone: whose limit it is, is not theirs to know. */
-function failureText(error: unknown): string {
-  const isFull = invitation !== undefined && error instanceof EngineError && error.code === 'quota_exceeded';
-  return isFull ? words.errors.guest_quota : describeSendingFailure(error, words);
+  askToSend(() => void sendDraft(draft), composeFiles, text);
 }
 
 /**
@@ -124,18 +118,17 @@ async function acceptInvitation(text: string, next: () => void): Promise<void> {
     const found = await sendingEngine.call('accept', { text, root });
     if ('host' in found) return showProblem(elsewhere(found));
     invitation = { text, view: found };
+    // Whose limit or account it is, is not theirs to know.
+    speakToGuests(words);
     showLimits(undefined);
     next();
   } catch (error) {
-    showProblem(invitationProblem(error, () => void acceptInvitation(text, next)));
+    showInvitationProblem(error, () => void acceptInvitation(text, next));
   }
 }
 
-function invitationProblem(error: unknown, retry: () => void): Problem {
-  const code = error instanceof EngineError ? error.code : undefined;
-  if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
-  if (code === 'unauthorized') return { title: words.guestEndedTitle, text: words.guestEndedText };
-  return { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
+function showInvitationProblem(error: unknown, retry: () => void): void {
+  showProblem(sendingProblem(error, { title: words.guestEndedTitle, text: words.guestEndedText }, retry));
 }
 
 /** Starts with a new form; a guest's says what the invitation permits by now. */

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
-import { connect, connectAsGuest, receive, type Connection } from '../../client/index.ts';
+import { connect, connectAsGuest, generateKeys, receive, type Connection } from '../../client/index.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { launch, withBrowser } from '../../testkit/browsers/browsers.ts';
 import type { RunningBrowser, Tab } from '../../testkit/browsers/running-browser.ts';
@@ -214,6 +214,56 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('link', { name: 'Send files' }).last().click();
     await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
   });
+
+  const ends = [
+    ['invitation', 'unauthorized'],
+    ['inbox', 'account_disabled'],
+    ['invitation', 'account_disabled'],
+    ['inbox', 'unauthorized'],
+  ] as const;
+  test.each(ci ? ends : ends.slice(0, 2))(
+    'an %s that is over says so and speaks of no key, whenever it ends: %s',
+    async (kind, code) => {
+      const owner = receiver.connection;
+      const { recipient } = await generateKeys();
+      const link =
+        kind === 'inbox' ? (await owner.inbox.create({ label: 'office', recipient })).link : (await invited()).link;
+      const { page, close } = await receiver.open(link);
+      onTestFinished(close);
+      const status = code === 'unauthorized' ? 401 : 403;
+      const end = async (): Promise<void> => {
+        const json = { type: '', title: '', status, code };
+        await page.context().route('**/v1/**', (route) => route.fulfill({ status, json }));
+      };
+      const says = async (): Promise<void> => {
+        const title = kind === 'inbox' ? 'This inbox is closed' : 'This invitation has ended';
+        await page.getByRole('heading', { name: title }).waitFor();
+        expect(await page.locator('main').innerText()).not.toMatch(/\bkey\b/);
+      };
+      await shows(page, 'compose');
+      await page.locator('#choose').setInputFiles([file()]);
+      await end();
+      await page.locator('#compose-button').click();
+      await says();
+      await page.goto('about:blank');
+      await page.goto(link);
+      await says();
+      if (kind === 'inbox') return;
+      await page.context().unroute('**/v1/**');
+      await page.goto('about:blank');
+      await page.goto(link);
+      await shows(page, 'compose');
+      await send(page);
+      await end();
+      await page.locator('#take-back').click();
+      await page.locator('#sent-error', { hasText: /^This invitation has ended\.$/ }).waitFor();
+      await page.locator('#change').click();
+      await page.getByRole('button', { name: 'Change it' }).click();
+      await page.locator('#sent-error', { hasText: /^This invitation has ended\.$/ }).waitFor();
+      await page.locator('#sent-more').click();
+      await says();
+    },
+  );
 
   inCi('a full invitation says so, and takes files again once a link is taken back', async () => {
     const { link } = await invited(9, { files: 1 });
