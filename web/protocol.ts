@@ -151,8 +151,8 @@ export type Sending = {
   /** Shares a file that the service encrypted. */
   sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
   /**
-   * Ends a share that was made here, and deletes the files that were stored for it, where the key may.
-   * `opened`: how often before, where that is known.
+   * Ends a share that was made here, and deletes the files that were stored for it, where the key
+   * may. `opened`: how often before, where that is known.
    */
   takeBack(o: { shareId: string }): { opened?: number | undefined; isDeleted: boolean };
   /** Reads the link of an invitation, which then sends. */

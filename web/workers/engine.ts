@@ -191,7 +191,7 @@ function zipEntries(all: readonly Openable[], running?: Pick<Running, 'signal' |
   }));
 }
 
-function fileOf(id: number): Openable {
+function fileWithId(id: number): Openable {
   const file = files.get(id);
   if (file === undefined) throw new TypeError('the file is not of what was opened last');
   return file;
@@ -213,7 +213,7 @@ serveCalls<Receiving>({
   },
   opensLeft: async () => opensLeft,
   async save(argument, { signal, report, stalled }) {
-    const file = fileOf(argument.file);
+    const file = fileWithId(argument.file);
     let bytes = 0;
     async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
       for await (const chunk of chunks) {
@@ -227,7 +227,7 @@ serveCalls<Receiving>({
   },
   copiesGone,
   async begin({ file }, { signal }) {
-    const { openRanges, size = 0 } = fileOf(file);
+    const { openRanges, size = 0 } = fileWithId(file);
     const stop = new AbortController();
     try {
       const ranges = await openRanges?.(AbortSignal.any([signal, stop.signal]));
@@ -239,7 +239,7 @@ serveCalls<Receiving>({
   },
   /** It ends when the page cancels it. */
   async serveRanges({ file, port }, { signal }) {
-    const { openRanges, size = 0 } = fileOf(file);
+    const { openRanges, size = 0 } = fileWithId(file);
     let whole: Promise<OpenedFile> | undefined;
     async function* bytesOf({ start, end }: RangeWanted): AsyncGenerator<Uint8Array> {
       // What failed once is opened again, because the browser asks again.

@@ -25,7 +25,7 @@ import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 import { bytesOfBase64 } from '../../client/web-bytes.ts';
 
-/** IDs of the files that are in the service for a share alone, by the shares that were made here. */
+/** IDs of the files that the service has for a share alone, by the shares that were made here. */
 const storedFor = new Map<string, readonly string[]>();
 let inbox: string | undefined;
 /** The private key that opens names, where its owner gave it to the page. */
