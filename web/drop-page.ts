@@ -3,6 +3,7 @@ import { dayText, sizeText } from './amounts.ts';
 import { clearCompose, compose, composeAgain, showLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
+import { removeLeftBehind } from './kept/left-behind.ts';
 import { elsewhere, sendingProblem, showProblem, startRetrying } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
@@ -75,6 +76,7 @@ function readAddress(): void {
 }
 
 translate();
+void removeLeftBehind();
 hideAccountPages();
 startCompose();
 // What was handed over has taken of the limits.

@@ -7,6 +7,7 @@ import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
+import { removeLeftBehind } from './kept/left-behind.ts';
 import type { StoredView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
 import { announce, byId, locale, partsOf, show, translate, words } from './states.ts';
@@ -143,6 +144,7 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
 }
 
 translate();
+void removeLeftBehind();
 startCompose();
 void readLimits().catch(() => undefined); // then a refusal tells them
 startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored') });

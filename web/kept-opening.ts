@@ -13,14 +13,25 @@ const itemName = 'opened';
 export function keepOpening(link: string, opening: string): void {
   const until = keptOpening(link)?.until ?? Date.now() + repeatMs;
   storage()?.setItem(itemName, JSON.stringify({ link, opening, until } satisfies KeptOpening));
-  setTimeout(() => keptOpening(), until - Date.now());
+  keptOpening();
 }
 
-/** Returns what is kept, of this link or of any, and forgets what is worth nothing any more. */
+/** Forgets what is kept once it is worth nothing. */
+let forgetting: ReturnType<typeof setTimeout> | undefined;
+
+/**
+ * Returns what is kept, of this link or of any, and forgets what is worth nothing any more: now, or
+ * as long as this page is there, then.
+ */
 export function keptOpening(link?: string): KeptOpening | undefined {
   const kept = JSON.parse(storage()?.getItem(itemName) ?? 'null') as KeptOpening | null;
   if (kept === null) return undefined;
-  if (kept.until > Date.now()) return link === undefined || kept.link === link ? kept : undefined;
+  const leftMs = kept.until - Date.now();
+  if (leftMs > 0) {
+    clearTimeout(forgetting);
+    forgetting = setTimeout(() => keptOpening(), leftMs);
+    return link === undefined || kept.link === link ? kept : undefined;
+  }
   forgetOpening();
   return undefined;
 }

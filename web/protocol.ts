@@ -227,6 +227,9 @@ export type ToPort = Uint8Array | 'wait' | 'end' | 'failed';
  */
 export const deliveryMs = (bytes: number): number => 60_000 + bytes / 4_000;
 
+/** Folder of the origin’s private files that holds plaintext until the browser has copied it. */
+export const privateFolder = 'sealpin-received';
+
 /** Interval at which the engine says that it is still working on a piece, in ms. */
 export const heartbeatMs = 3_000;
 /** After so many ms of silence the service worker gives the download up as failed. */

@@ -11,6 +11,7 @@ import { showOpened, startOpenedFiles } from './receiving/opened-files.ts';
 import { startChosenName } from './choosing/chosen-name.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
+import { removeLeftBehind } from './kept/left-behind.ts';
 import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
 import { announce, byId, onSubmit, hideAccountPages, locale, root, setText, show, translate, words } from './states.ts';
@@ -193,6 +194,7 @@ function askForPrivateKey(): void {
 
 function start(): void {
   translate();
+  void removeLeftBehind();
   onSubmit('find', () => {
     const text = byId('link', HTMLInputElement).value;
     byId('find', HTMLFormElement).reset();

@@ -15,6 +15,7 @@ import {
 } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver, speakToGuests } from './failure-words.ts';
+import { removeLeftBehind } from './kept/left-behind.ts';
 import { showMadeLinks, startMadeLinks } from './made-links.ts';
 import { elsewhere, sendingProblem, showProblem, startRetrying } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
@@ -151,6 +152,7 @@ function readInvitation(): boolean {
 }
 
 translate();
+void removeLeftBehind();
 startCompose();
 startRetrying();
 startSentLink(sendingEngine, { label: words.sendMore, go: again });

@@ -8,6 +8,7 @@ import { startDropZone } from '../choosing/drop-zone.ts';
 import { startReceiving } from '../engine-client.ts';
 import { attempt } from '../attempt.ts';
 import { describeFailure } from '../failure-words.ts';
+import { removeLeftBehind } from '../kept/left-behind.ts';
 import type { DeliveryView, FileToSend } from '../protocol.ts';
 import { showOpened, startOpenedFiles } from '../receiving/opened-files.ts';
 import { byId, locale, partsOf, show, translate, words } from '../states.ts';
@@ -79,6 +80,7 @@ async function openDelivery(id: string): Promise<void> {
 }
 
 translate();
+void removeLeftBehind();
 startOpenedFiles();
 const chooser = byId('private-key', HTMLInputElement);
 chooser.addEventListener('change', () => void unlock(chooser.files?.[0]).then(() => (chooser.value = '')));

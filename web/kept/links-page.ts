@@ -4,6 +4,7 @@ import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
+import { forgetOpening } from '../kept-opening.ts';
 import type { Sending } from '../protocol.ts';
 import { announce, byId, onSubmit, locale, partsOf, root, setText, show, translate, words } from '../states.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
@@ -17,6 +18,7 @@ import {
   noteOpens,
   type KeptLink,
 } from './kept-links.ts';
+import { removeLeftBehind } from './left-behind.ts';
 
 /**
  * State of a link as it was seen. `unknown`: the service does not have it; `unasked`: it gave no
@@ -238,6 +240,8 @@ async function showText(): Promise<void> {
 
 async function forgetAll(): Promise<void> {
   await forgetEverything();
+  forgetOpening();
+  await removeLeftBehind();
   isSignedIn = false;
   keptLinkList.replaceChildren();
   await showText();
@@ -255,6 +259,7 @@ async function showKeptLinks(): Promise<void> {
 }
 
 translate();
+void removeLeftBehind();
 byId('taking-text', HTMLParagraphElement).textContent = words.takingKeptText;
 show('kept');
 byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));

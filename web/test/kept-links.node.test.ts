@@ -4,10 +4,11 @@
  */
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
+import { documents } from '../../cli/local/code/web-bundle.ts';
 import { connect, receive } from '../../client/index.ts';
-import { inCi } from '../../testkit/long-run.ts';
+import { ci, inCi } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
-import { nothing, readStorage } from './in-page.ts';
+import { nothing, readPrivateFiles, readStorage } from './in-page.ts';
 import { copiedLink, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { itemOf } from '../../testkit/present.ts';
 
@@ -29,6 +30,16 @@ async function readDatabases(): Promise<string> {
     database.close();
   }
   return text;
+}
+
+/** Leaves a file as a page does that crashes, and the link of a share as one that is reloaded. */
+async function leaveTraces(): Promise<void> {
+  const directory = await (
+    await navigator.storage.getDirectory()
+  ).getDirectoryHandle('sealpin-received', { create: true });
+  await directory.getFileHandle('plaintext', { create: true });
+  const until = Date.now() + 600_000;
+  sessionStorage.setItem('opened', JSON.stringify({ link: 'https://localhost/s#1', opening: 'x', until }));
 }
 
 withProgram('chromium', { probe: ['--version'] }, () => {
@@ -146,10 +157,12 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back. Seen at ');
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
     expect(await page.evaluate(readDatabases)).not.toContain(apiKey);
+    await page.evaluate(leaveTraces);
     await page.locator('#forget').click();
     await page.locator('#forgetting-yes').click();
     await expect.poll(() => rows(page).count()).toBe(0);
-    expect(await page.evaluate(readStorage)).toEqual(nothing);
+    expect(await page.evaluate(readStorage)).toEqual({ ...nothing, files: ['sealpin-received'] });
+    expect(await page.evaluate(readPrivateFiles)).toEqual({});
   });
 
   inCi('says of a link only what was seen: ended, no longer known, or nothing', async () => {
@@ -323,4 +336,22 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => page.evaluate(readStorage)).toEqual(nothing);
     expect(await page.locator('#kept-key').isVisible()).toBe(false);
   });
+
+  const paths = documents.flatMap((each) => [...each.paths]);
+  test.each(ci ? paths : ['s', 'links', 'send'])(
+    'what pages left behind goes when /%s is loaded, and the link of the tab ten minutes after it was opened',
+    async (path) => {
+      const { page } = await open(receiver.root + path);
+      await page.clock.install();
+      await page.evaluate(leaveTraces);
+      await page.goto('about:blank');
+      await page.goto(receiver.root + path);
+      await expect.poll(() => page.evaluate(readPrivateFiles)).toEqual({});
+      const links = (): Promise<number> => page.evaluate(() => sessionStorage.length);
+      await page.clock.fastForward(590_000);
+      expect(await links()).toBe(1);
+      await page.clock.fastForward(10_000);
+      await expect.poll(links).toBe(0);
+    },
+  );
 });

@@ -20,7 +20,7 @@ import { inboxCalls, listedDelivery } from './inbox-reader.ts';
 import { loadCurves } from './lazy-curves.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
 import { signIn } from './signed-in.ts';
-import { copiesGone, sweepDisk, writeTo } from './sinks.ts';
+import { copiesGone, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 
@@ -271,5 +271,3 @@ serveCalls<Receiving>({
     return opened({ ...parcel, files: parcelFiles(parcel, service) });
   },
 });
-
-void sweepDisk();

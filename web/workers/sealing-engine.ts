@@ -20,7 +20,6 @@ import { chunksOf } from '../../shared/streams/read-all.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
 import { signedIn, signIn, useAccount } from './signed-in.ts';
-import { sweepDisk } from './sinks.ts';
 import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 import { bytesOfBase64 } from '../../client/web-bytes.ts';
@@ -225,4 +224,3 @@ serveCalls<Sending>({
 });
 
 // A page that received before this one may have been closed early.
-void sweepDisk();

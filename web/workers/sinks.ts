@@ -4,7 +4,14 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { heartbeatMs, deliveryMs, type FromServiceWorker, type PageSink, type ToPort } from '../protocol.ts';
+import {
+  heartbeatMs,
+  deliveryMs,
+  privateFolder,
+  type FromServiceWorker,
+  type PageSink,
+  type ToPort,
+} from '../protocol.ts';
 
 type ByteIterable = AsyncIterable<Uint8Array>;
 /** `pool` gets the memory of what was written. */
@@ -51,8 +58,6 @@ async function writeToMemory(bytes: ByteIterable, { signal }: PageSinkOptions): 
   return new Blob(chunks, { type: 'application/octet-stream' });
 }
 
-const folder = 'sealpin-received';
-
 /** Part of a file handle that only workers have. */
 type Synchronous = FileSystemFileHandle & {
   createSyncAccessHandle(): Promise<{
@@ -72,7 +77,7 @@ export async function copiesGone(): Promise<void> {
 
 async function writeToDisk(bytes: ByteIterable, { signal, pool }: PageSinkOptions): Promise<File> {
   const name = crypto.randomUUID();
-  const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder, { create: true });
+  const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(privateFolder, { create: true });
   await holdLock(name);
   const handle = await directory.getFileHandle(name, { create: true });
   const remove = (): Promise<void> => directory.removeEntry(name).catch(() => undefined);
@@ -111,19 +116,6 @@ async function holdLock(name: string): Promise<void> {
     await new Promise(() => undefined);
   });
   await held;
-}
-
-/** Removes what pages that are closed have left behind. */
-export async function sweepDisk(): Promise<void> {
-  try {
-    const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder);
-    for await (const name of directory.keys())
-      await navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
-        if (lock !== null) await directory.removeEntry(name);
-      });
-  } catch {
-    // There is no such folder, or this browser has no private files.
-  }
 }
 
 /** Timeout of a browser from the click to its first pull, in ms. */
