@@ -2,8 +2,9 @@
 import { SealpinError } from '../errors.ts';
 import { decodePadded, fromUtf8 } from './bytes.ts';
 import { armorBegin, leadingSpace, sniffBytes } from './sniff.ts';
-import type { ByteSource } from '../streams/byte-source.ts';
+import { ByteSource } from '../streams/byte-source.ts';
 import { pulled } from '../streams/pulled.ts';
+import type { RandomAccess } from './types.ts';
 
 const endLine = '-----END AGE ENCRYPTED FILE-----';
 const armorColumns = 64;
@@ -45,6 +46,60 @@ export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
     cancel: (reason) => source.cancel(reason),
     ahead: 1,
   });
+}
+
+/** Decoded bytes of a whole line. */
+const lineBytes = (armorColumns / 4) * 3;
+/** Lines that are decoded at once. */
+const pieceLines = Math.floor(pieceBytes / lineBytes);
+
+/**
+ * Reads armor from any offset: its lines are of one length, so where each begins is known.
+ * @throws SealpinError `header_invalid`; where lines have other lengths, also what reading throws
+ */
+export async function dearmoredAccess(stored: RandomAccess): Promise<RandomAccess> {
+  const textAt = async (from: number, to: number): Promise<string> => {
+    const source = new ByteSource(await stored.read(from, to - from));
+    await source.fill(to - from);
+    return fromUtf8(source.take(source.length));
+  };
+  const head = await textAt(0, Math.min(stored.bytes, sniffBytes + 2));
+  const [begin, lineEnd = ''] = new RegExp(`^[\\t-\\r ]*${armorBegin}(\\r?\\n)`).exec(head) ?? [];
+  if (begin === undefined) throw invalidArmor('the first line of the armor is malformed');
+  const tailFrom = Math.max(begin.length - lineEnd.length, stored.bytes - sniffBytes);
+  const [, padding = '', end] =
+    new RegExp(`(={0,2})${lineEnd}(${endLine}[\\t-\\r ]*)$`).exec(await textAt(tailFrom, stored.bytes)) ?? [];
+  if (end === undefined) throw invalidArmor('the armor ends early');
+  const columns = armorColumns + lineEnd.length;
+  const textBytes = stored.bytes - end.length - begin.length;
+  const characters = textBytes - Math.ceil(textBytes / columns) * lineEnd.length;
+  if (characters % 4 !== 0) throw invalidArmor('the armor has base64 that is not canonical');
+  return {
+    bytes: (characters / 4) * 3 - padding.length,
+    async read(offset, length) {
+      const first = Math.floor(offset / lineBytes);
+      const last = Math.ceil((offset + length) / lineBytes);
+      const from = first * columns;
+      const to = Math.min(last * columns, textBytes);
+      const source = new ByteSource(await stored.read(begin.length + from, to - from));
+      let skip = offset - first * lineBytes;
+      let left = length;
+      return pulled({
+        async next() {
+          if (left === 0) return undefined;
+          await source.fill(pieceLines * columns);
+          const lines = fromUtf8(source.take(Math.min(pieceLines * columns, source.length)));
+          const decoded = decodePadded(lines.replaceAll(lineEnd, ''))?.subarray(skip, skip + left) ?? new Uint8Array(0);
+          if (decoded.length === 0) throw invalidArmor('the armor has base64 that is not canonical');
+          skip = 0;
+          left -= decoded.length;
+          return decoded;
+        },
+        cancel: (reason) => source.cancel(reason),
+        ahead: 1,
+      });
+    },
+  };
 }
 
 async function skipBegin(source: ByteSource): Promise<void> {

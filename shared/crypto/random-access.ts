@@ -5,30 +5,24 @@ import { ByteSource } from '../streams/byte-source.ts';
 import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
 import { streamOf } from './bytes.ts';
+import { dearmoredAccess } from './armor.ts';
 import { takeDetachedLine } from './container.ts';
 import { beforeChunksBytes, readPayloadKeys } from './detached.ts';
 import { fileKeyIdentity, unwrapFileKey } from './file-key.ts';
-import type { FormatRow } from './formats/format-row.ts';
 import { formatOf, formats } from './formats/index.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
 import { openedBytes, type Chunks } from './payload/chunking.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
 import { isFormat, sniffBytes, sniffSource } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
-import type { Identity } from './types.ts';
+import type { Identity, RandomAccess } from './types.ts';
+
+export type { RandomAccess } from './types.ts';
 
 /** The most bytes that a container can have before its first chunk. */
 const maxBeforeChunksBytes =
   maxHeaderBytes +
   Math.max(...formats.map(({ detachedLine, payload }) => (detachedLine?.length ?? 0) + payload.preambleBytes));
-
-/** A container that can be read from any offset. */
-export interface RandomAccess {
-  /** Its size. */
-  readonly bytes: number;
-  /** Reads exactly `length` bytes from `offset`; never called for bytes past the end. */
-  read(offset: number, length: number): Promise<ReadableStream<Uint8Array>>;
-}
 
 /**
  * Options for opening a container at a position. `pool`: gets the memory of the sealed bytes that
@@ -50,24 +44,39 @@ export type OpenedAt = {
 /**
  * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a
  * truncated container is never taken for a whole one.
- * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor),
- * `header_invalid`, `wrong_kind`, `decrypt_failed`, `container_invalid`
+ * @param stored the container, in ASCII armor or not
+ * @throws SealpinError `not_encrypted`, `unsupported_version`, `header_invalid`, `wrong_kind`,
+ * `decrypt_failed`, `container_invalid`
  */
 export async function openAt(
-  container: RandomAccess,
+  stored: RandomAccess,
   { identities, provider = webProvider, pool }: OpenAtOptions & { identities: readonly Identity[] },
 ): Promise<OpenedAt> {
-  return openPayload(container, pool, async (source) => {
-    const format = await recognize(source);
-    const header = await readHeader(source, format.versionLine);
-    checkStanzas(header.stanzas, format);
-    const fileKey = await unwrapFileKey(header, format, identities, provider);
-    const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
-    await takeDetachedLine(source, detachedLine);
-    const chunks = await format.payload.read(source, provider, fileKey);
-    return { chunks, before: headerBytes(header) + detachedLine.length + format.payload.preambleBytes };
-  });
+  const opening = (container: RandomAccess): Promise<OpenedAt> =>
+    openPayload(container, pool, async (source) => {
+      const kind = await sniffSource(source);
+      if (kind === 'armor' && container === stored) throw new Armored();
+      if (kind === undefined) throw new SealpinError('not_encrypted');
+      if (!isFormat(kind)) throw new SealpinError('unsupported_version');
+      const format = formatOf(kind);
+      const header = await readHeader(source, format.versionLine);
+      checkStanzas(header.stanzas, format);
+      const fileKey = await unwrapFileKey(header, format, identities, provider);
+      const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
+      await takeDetachedLine(source, detachedLine);
+      const chunks = await format.payload.read(source, provider, fileKey);
+      return { chunks, before: headerBytes(header) + detachedLine.length + format.payload.preambleBytes };
+    });
+  try {
+    return await opening(stored);
+  } catch (error) {
+    if (!(error instanceof Armored)) throw error;
+    return opening(await dearmoredAccess(stored));
+  }
 }
+
+/** What was found is armor: it is opened again without it. */
+class Armored extends Error {}
 
 /**
  * Opens a stored file by its file key for reading parts of it: a container, or a payload without a
@@ -120,15 +129,6 @@ async function openPayload(
     source.abandon(error);
     throw error;
   }
-}
-
-async function recognize(source: ByteSource): Promise<FormatRow> {
-  const sniffed = await sniffSource(source);
-  if (isFormat(sniffed)) return formatOf(sniffed);
-  if (sniffed === undefined) throw new SealpinError('not_encrypted');
-  if (sniffed === 'armor')
-    throw new SealpinError('invalid_request', 'an age file in ASCII armor cannot be read in parts, only as a whole');
-  throw new SealpinError('unsupported_version');
 }
 
 async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {

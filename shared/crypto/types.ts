@@ -35,3 +35,11 @@ export interface Identity {
 
 /** An identity whose recipient is known. */
 export type NamedIdentity = Identity & { readonly recipient: string };
+
+/** A container that can be read from any offset. */
+export interface RandomAccess {
+  /** Its size. */
+  readonly bytes: number;
+  /** Reads exactly `length` bytes from `offset`; never called for bytes past the end. */
+  read(offset: number, length: number): Promise<ReadableStream<Uint8Array>>;
+}

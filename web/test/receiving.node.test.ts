@@ -239,6 +239,21 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       }
     });
 
+    test('opens as age wrote it in armor', async () => {
+      const plain = crypto.getRandomValues(new Uint8Array(65_536));
+      const sealed = Buffer.from(await (await ageFile(plain, { password: 'pw' })).arrayBuffer()).toString('base64');
+      const lines = ['-----BEGIN AGE ENCRYPTED FILE-----', ...(sealed.match(/.{1,64}/g) ?? [])];
+      const { cid } = await receiver.connection.put(`${lines.join('\n')}\n-----END AGE ENCRYPTED FILE-----\n`, {
+        mode: 'plain',
+      });
+      const watched = await open(`${receiver.root}b#${cid}`);
+      await watched.page.getByLabel('Password', { exact: true }).fill('pw');
+      await click(watched, 'Open');
+      await shows(watched, 'A file for you');
+      const name = await watched.page.locator('#name-0').innerText();
+      equal(new Uint8Array(present(await downloaded(watched.page, `Save ${name}`)).bytes), plain);
+    });
+
     test('that is not encrypted, or is not here, is refused', async () => {
       const { cid } = await receiver.connection.put('plain', { mode: 'plain' });
       const watched = await receiver.open(`${receiver.root}b#${cid}`);

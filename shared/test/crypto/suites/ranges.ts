@@ -10,6 +10,7 @@ import {
   type CryptoProvider,
   type Stanza,
 } from '../../../crypto/index.ts';
+import { encodePadded } from '../../../crypto/bytes.ts';
 import { maxHeaderBytes } from '../../../crypto/header.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, text } from '../streams.ts';
@@ -40,6 +41,13 @@ function headerEnd(container: Uint8Array): number {
   return latin.indexOf('\n', latin.indexOf('\n--- ') + 1) + 1;
 }
 
+/** An age file as text. */
+function armored(container: Uint8Array, lineEnd: string): Uint8Array {
+  const lines = encodePadded(container).match(/.{1,64}/g) ?? [];
+  const all = ['-----BEGIN AGE ENCRYPTED FILE-----', ...lines, '-----END AGE ENCRYPTED FILE-----'];
+  return text(`\n ${all.join(lineEnd)}${lineEnd}`);
+}
+
 /** Any part of a container, of both formats. */
 export function ranges(tool: Tool, provider: CryptoProvider): void {
   for (const format of ['age', 'sealpin'] as const) {
@@ -52,8 +60,10 @@ export function ranges(tool: Tool, provider: CryptoProvider): void {
         for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk, 3 * chunk + 7]) {
           const plaintext = pattern(size);
           const container = await seal(provider, format, parseRecipients(recipient), plaintext);
-          const opened = await openAt(randomAccess(container), { identities, provider });
-          equal(opened.plaintextBytes, size);
+          const armors = format === 'age' ? ['\n', '\r\n'].map((lineEnd) => armored(container, lineEnd)) : [];
+          const stored = [container, ...armors].map((each) => openAt(randomAccess(each), { identities, provider }));
+          const all = await Promise.all(stored);
+          for (const { plaintextBytes } of all) equal(plaintextBytes, size);
           const offset = fc.oneof(
             fc.integer({ min: 0, max: size }),
             fc.constantFrom(
@@ -63,11 +73,12 @@ export function ranges(tool: Tool, provider: CryptoProvider): void {
           await fc.assert(
             fc.asyncProperty(offset, offset, async (a, b) => {
               const [start, end] = [Math.min(a, b), Math.max(a, b)];
-              equal(
-                await collect(await opened.decryptRange({ start, end })),
-                plaintext.subarray(start, end),
-                `${start} to ${end} of ${size}`,
-              );
+              for (const [kind, opened] of all.entries())
+                equal(
+                  await collect(await opened.decryptRange({ start, end })),
+                  plaintext.subarray(start, end),
+                  `${start} to ${end} of ${size}, ${['bare', 'armored', 'armored with CRLF'][kind]}`,
+                );
             }),
             { numRuns: 30 },
           );
@@ -77,7 +88,7 @@ export function ranges(tool: Tool, provider: CryptoProvider): void {
             [1, 0],
             [0, 0.5],
           ] as const)
-            await fails('range_not_satisfiable', () => opened.decryptRange({ start, end }));
+            for (const opened of all) await fails('range_not_satisfiable', () => opened.decryptRange({ start, end }));
         }
       },
     );

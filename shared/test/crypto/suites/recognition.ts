@@ -78,7 +78,7 @@ export function recognition(tool: Tool, provider: CryptoProvider): void {
   tool.test('armor that cannot be read is not taken for a plain file', async () => {
     const bytes = text(`\n${armor}AAAA\n`);
     const container = { bytes: bytes.length, read: async (at: number, n: number) => pieces(bytes.slice(at, at + n)) };
-    await fails('invalid_request', () => openAt(container, { identities: [passwordIdentity('x')], provider }));
+    await fails('header_invalid', () => openAt(container, { identities: [passwordIdentity('x')], provider }));
     await fails('not_encrypted', () => rewrap(pieces(bytes), { identities: [], recipients: [], provider }));
   });
 
