@@ -72,7 +72,7 @@ export type Service = {
 
 /**
  * With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave
- * the same, but for pages of origins that the guard was not told of: it refuses those.
+ * the same, but for pages of origins that the guard does not know: it refuses those.
  */
 export const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
