@@ -1,6 +1,10 @@
 /** Peers of a service that can all do the same, of which some may be down. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
+import { withinLimit } from './time-limit.ts';
+
+/** The longest wait for a short answer of one peer while another one may give it, in ms. */
+export const shortMs = 3_000;
 
 /** Tells whether another peer may succeed where this one failed. */
 function isElsewhere(error: unknown): error is SealpinError {
@@ -20,6 +24,9 @@ function lastingOf({ code }: SealpinError): number {
  * requests share.
  */
 export type LastUntil = Map<number, number>;
+
+/** A question to a peer. `rest`: those that are asked after it. */
+type Ask<T, R> = (peer: T, signal: AbortSignal, rest: readonly T[]) => Promise<R>;
 
 /**
  * Peers in the order in which they are asked. One that is down, or full, is asked last for a while.
@@ -60,23 +67,38 @@ export class Failover<T> {
   }
 
   /**
-   * Asks one peer after the other until one succeeds.
-   * @throws the failure that another attempt may change, otherwise the last
+   * Asks one peer after the other for a short answer, until one gives it.
+   * @throws as `from` does
    */
-  async first<R>(ask: (peer: T) => Promise<R>): Promise<R> {
-    return (await this.from(this.inOrder, ask)).result;
+  async first<R>(signal: AbortSignal, ask: Ask<T, R>): Promise<R> {
+    return (await this.from(this.inOrder, signal, this.short(ask))).result;
+  }
+
+  /**
+   * Limits the wait for a short answer. Without it one peer that is silent uses up the time of the
+   * caller. Where others have failed lately, the time is what they lacked.
+   */
+  short<R>(ask: Ask<T, R>): Ask<T, R> {
+    return async (peer, signal, rest) => {
+      if (!rest.some((each) => this.#failed(each) === 0)) return await ask(peer, signal, rest);
+      const late = () => new SealpinError('pinning_timeout', `a peer did not answer within ${shortMs / 1000} s`);
+      return await withinLimit(signal, { ms: shortMs, late }, (limited) => ask(peer, limited, rest));
+    };
   }
 
   /**
    * Asks some of the peers one after the other until one succeeds.
    * @returns also those that come after it
-   * @throws the failure that another attempt may change, otherwise the last
+   * @throws the failure that another attempt may change, otherwise the last; the reason of the
+   * signal once it is aborted, for which no further peer is blamed
    */
-  async from<R>(peers: readonly T[], ask: (peer: T) => Promise<R>): Promise<{ result: R; rest: readonly T[] }> {
+  async from<R>(peers: readonly T[], signal: AbortSignal, ask: Ask<T, R>): Promise<{ result: R; rest: readonly T[] }> {
     let failure = new SealpinError('pinning_unavailable', 'there is no other peer to ask');
     for (const [index, peer] of peers.entries()) {
+      signal.throwIfAborted();
+      const rest = peers.slice(index + 1);
       try {
-        return { result: await ask(peer), rest: peers.slice(index + 1) };
+        return { result: await ask(peer, signal, rest), rest };
       } catch (error) {
         if (!isElsewhere(error)) throw error;
         if (error.code !== 'pinning_lost') this.avoid(peer);
@@ -101,7 +123,7 @@ export async function failoverStream<T>(
   const end = offset + length;
   let at = offset;
   const next = (peers: readonly T[]) =>
-    failover.from(peers, async (peer) => (await open(peer, at, end - at)).getReader());
+    failover.from(peers, signal, async (peer) => (await open(peer, at, end - at)).getReader());
   let { result: reader, rest } = await next(order);
   let hasEnded = false;
 

@@ -10,11 +10,13 @@ export function clusterImport(cluster: ClusterPeers, signal: AbortSignal): Block
   const { signal: ended, stop } = withStop(signal);
   let opening: Promise<{ peer: ClusterPeer; blocks: BlockImport }> | undefined;
   const open = async (first: Cid) => {
-    const { result } = await cluster.importers.from(cluster.forImport(first), async (peer) => {
-      await cluster.check(peer, ended);
-      return { peer, blocks: peer.kubo.importBlocks(ended) };
+    const { importers, check } = cluster;
+    const checked = importers.short(async (peer: ClusterPeer, limited) => {
+      await check(peer, limited);
+      return peer;
     });
-    return result;
+    const { result: peer } = await importers.from(cluster.forImport(first), ended, checked);
+    return { peer, blocks: peer.kubo.importBlocks(ended) };
   };
   return {
     async write(cid, bytes) {

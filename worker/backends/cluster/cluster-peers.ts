@@ -5,7 +5,7 @@
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
 import { clusterRest, type ClusterRest, type PeerInfo } from './cluster-rest.ts';
 import type { PinningService } from '../contract.ts';
-import { Failover, type LastUntil } from '../failover.ts';
+import { Failover, shortMs, type LastUntil } from '../failover.ts';
 import { kubo } from '../kubo/kubo.ts';
 import { rpc, type Rpc } from '../kubo/kubo-rpc.ts';
 import { timeLimit } from '../time-limit.ts';
@@ -55,9 +55,6 @@ const fullMs = 600_000;
  * the other.
  */
 const holdersMs = 2_000;
-
-/** The longest wait for a peer that is checked, in ms: others answer meanwhile. */
-const checkMs = 3_000;
 
 /** Interval at which peers are asked for IDs that are still unknown, in ms. */
 const idsMs = 60_000;
@@ -163,15 +160,12 @@ async function learnHolders(
   signal: AbortSignal,
 ): Promise<void> {
   if (known.has(cid)) return;
-  const [first] = peers.inOrder;
   try {
-    const pin = await peers.first(({ rest }) => rest.agreed(cid, signal));
+    const pin = await peers.first(signal, ({ rest }, limited) => rest.agreed(cid, limited));
     if (known.size >= maxHolders) known.clear();
     if (pin !== undefined) known.set(cid, pin.holders);
   } catch {
-    // The file is looked for at all peers. One that says nothing does not hold the next request
-    // up.
-    if (signal.aborted && first !== undefined) peers.avoid(first);
+    // The file is looked for at all peers.
   }
 }
 
@@ -189,7 +183,7 @@ async function checkAll(
   const answering: PeerInfo[] = [];
   const failures: unknown[] = [];
   let back: ClusterPeer | undefined;
-  const limited = AbortSignal.any([signal, timeLimit(checkMs)]);
+  const limited = AbortSignal.any([signal, timeLimit(shortMs)]);
   const checks = await Promise.allSettled(all.map((peer) => check(peer, limited)));
   for (const [index, result] of checks.entries()) {
     if (result.status === 'fulfilled') answering.push(result.value);

@@ -85,7 +85,7 @@ class PinAttempt {
     this.#requestedAt = Date.now();
     this.#doubtAt = this.#requestedAt + this.#doubtMs;
     for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
-      const statuses = await peers.first(({ rest }) => rest.statuses(this.#cid, false, this.#signal));
+      const statuses = await peers.first(this.#signal, ({ rest }, signal) => rest.statuses(this.#cid, false, signal));
       if (isReplicated(statuses, this.#min)) return;
       const now = Date.now();
       if (now > deadline)
@@ -99,11 +99,12 @@ class PinAttempt {
 
   #request(more?: { replication: Replication; wanted: readonly string[] }): Promise<AgreedPin> {
     const { peers, pinName, replication } = this.#o;
-    return peers.first(({ rest }) => rest.pin(this.#cid, pinName, more ?? { replication }, this.#signal));
+    const wanted = more ?? { replication };
+    return peers.first(this.#signal, ({ rest }, signal) => rest.pin(this.#cid, pinName, wanted, signal));
   }
 
   async #unpin(): Promise<void> {
-    await this.#o.peers.first(({ rest }) => rest.unpin(this.#cid, this.#signal));
+    await this.#o.peers.first(this.#signal, ({ rest }, signal) => rest.unpin(this.#cid, signal));
   }
 
   #missing(): Promise<string | undefined> {
@@ -140,7 +141,7 @@ class PinAttempt {
     // A failure may be from before this request, and Cluster itself tries again after 12 minutes
     // only.
     if (failed && !this.#isRecovered) {
-      await peers.first(({ rest }) => rest.recover(this.#cid, this.#signal));
+      await peers.first(this.#signal, ({ rest }, signal) => rest.recover(this.#cid, signal));
       this.#isRecovered = true;
       this.#requestedAt = Date.now();
       return 'recovers';
@@ -163,7 +164,7 @@ class PinAttempt {
     const all = isNew && this.#min > 0 ? await knownPeers(peers, this.#signal) : [];
     const more = { min: this.#min + failing.size, max: (replication?.max ?? this.#min) + failing.size };
     if (all.length < more.min)
-      throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
+      throw await peers.first(this.#signal, async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
     await this.#request({ replication: more, wanted: all.filter((id) => !failing.has(id)) });
   }
 }
@@ -171,7 +172,7 @@ class PinAttempt {
 /** The IDs of all peers; none where no peer says. */
 async function knownPeers(peers: Failover<ClusterPeer>, signal: AbortSignal): Promise<readonly string[]> {
   try {
-    return (await peers.first(({ rest }) => rest.checkPeer(signal))).all;
+    return (await peers.first(signal, ({ rest }, limited) => rest.checkPeer(limited))).all;
   } catch {
     signal.throwIfAborted();
     return [];

@@ -65,7 +65,7 @@ export function cluster(o: ClusterOptions): PinningService {
     // Each Kubo says at once what it does not have: a search of the network would not end.
     async block(cid, signal) {
       const order = await cluster.forReading(cid, signal);
-      return (await peers.from(order, (peer) => peer.kubo.block(cid, signal))).result;
+      return (await peers.from(order, signal, (peer) => peer.kubo.block(cid, signal))).result;
     },
 
     ...damagedBlocks(all),

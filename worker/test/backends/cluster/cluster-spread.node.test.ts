@@ -1,9 +1,12 @@
 /** Choice of the peers of a cluster that get new bytes, and of those that are read first. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { cidOf, sha256, type Cid } from '../../../../shared/ipfs/index.ts';
+import { SealpinError } from '../../../../shared/errors.ts';
 import { cluster } from '../../../backends/cluster/cluster.ts';
 import type { PeerAddress } from '../../../backends/cluster/cluster-peers.ts';
 import type { PinningService } from '../../../backends/contract.ts';
+import { Failover } from '../../../backends/failover.ts';
+import { sleep } from '../../../../shared/streams/timing.ts';
 import { afterBody, fake } from '../runtimes.ts';
 import { itemOf } from '../../../../testkit/present.ts';
 
@@ -132,4 +135,128 @@ test('a peer that does not reach its Kubo is unavailable, to be asked again', as
   const [cid] = await blockOf(1);
   const error = { code: 'pinning_unavailable', retryAfterSeconds: 5 };
   await expect(adapterOf(peers).stat(cid.text, signal)).rejects.toMatchObject(error);
+});
+
+/** Has time pass by `vi.advanceTimersByTimeAsync` only. */
+function stopClock(): void {
+  vi.useFakeTimers();
+  vi.spyOn(AbortSignal, 'timeout').mockImplementation(limitOf);
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+}
+
+/** Three peers of which the first is off: packets to it are lost. The clock stands still. */
+function silentFirst(): { adapter(): PinningService; asked(): string[] } {
+  stopClock();
+  const pin = { name: 'sealpin:tested', replication_factor_min: 1, allocations: [] };
+  const answers: Record<string, unknown> = {
+    id: { id: 'p', cluster_peers: ['p'], version: '1.1.6', ipfs: {} },
+    allocations: pin,
+    pins: { ...pin, peer_map: { p: { status: 'pinned', error: '' } } },
+    version: { Version: '0.43.1' },
+    'block/get': 'bytes',
+    cat: 'bytes',
+    'dag/import': { Stats: { BlockCount: 1 } },
+  };
+  const asked = new Set<string>();
+  const fetched: typeof fetch = async (url, init) => {
+    const { hostname, pathname } = new URL(url instanceof Request ? url.url : url);
+    asked.add(hostname);
+    if (hostname === 'p0')
+      return await new Promise((_, reject) => {
+        init?.signal?.addEventListener('abort', () => reject(init.signal?.reason as Error), { once: true });
+      });
+    if (init?.body instanceof ReadableStream) await new Response(init.body).arrayBuffer();
+    const path = pathname.replace(/^\/(api\/v0\/)?/, '');
+    const answer = answers[path] ?? answers[path.split('/')[0] ?? ''];
+    return new Response(typeof answer === 'string' ? answer : JSON.stringify(answer));
+  };
+  const peers = ['http://p0', 'http://p1', 'http://p2'].map((url) => ({ url, ipfs: url }));
+  const common = { id: 'c', headers: {}, ipfsHeaders: {}, replication: undefined, pinName: 'sealpin:tested' };
+  return {
+    adapter: () => cluster({ ...common, peers, fetch: fetched }),
+    asked() {
+      const all = [...asked].toSorted();
+      asked.clear();
+      return all;
+    },
+  };
+}
+
+/** The limit of a caller, by the clock of the test. */
+function limitOf(ms: number): AbortSignal {
+  const limit = new AbortController();
+  setTimeout(() => limit.abort(new SealpinError('pinning_timeout', 'the limit of the caller')), ms);
+  return limit.signal;
+}
+
+/** What a call gives within 8 s by the clock of the test. */
+async function inTime<T>(call: Promise<T>): Promise<T> {
+  const settled = Promise.allSettled([call]);
+  await vi.advanceTimersByTimeAsync(8_000);
+  await settled;
+  return await call;
+}
+
+type Call = (adapter: PinningService, cid: Cid, bytes: Uint8Array, signal: AbortSignal) => Promise<unknown>;
+const calls: Record<string, Call> = {
+  stat: (adapter, { text }, _, limit) => adapter.stat(text, limit),
+  recover: async (adapter, { text }, _, limit) => await adapter.recover?.(text, limit),
+  pin: (adapter, { text }, _, limit) => adapter.pin(text, { bytes: 5, signal: limit }),
+  block: async (adapter, { text }, _, limit) => await adapter.block?.(text, limit),
+  read: (adapter, { text }, _, limit) => adapter.read(text, 0, 5, limit),
+  import: async (adapter, cid, bytes, limit) => {
+    const blocks = adapter.importBlocks(limit);
+    await blocks.write(cid, bytes);
+    await blocks.finish();
+  },
+};
+
+/** The first block whose bytes go to a peer, and are looked for there. */
+async function blockFor(peer: number): Promise<[Cid, Uint8Array]> {
+  for (let n = 0; ; n += 1) {
+    const [cid, bytes] = await blockOf(n);
+    const [high = 0, low = 0] = cid.digest;
+    if ((high * 256 + low) % 3 === peer) return [cid, bytes];
+  }
+}
+
+test.each(Object.keys(calls))('%s succeeds within 8 s while the first peer is silent', async (name) => {
+  const { adapter, asked } = silentFirst();
+  const block = await blockFor(name === 'import' ? 0 : 1);
+  const call = async () => await calls[name]?.(adapter(), ...block, limitOf(8_000));
+  await inTime(call());
+  expect(asked()).toContain('p0');
+  await inTime(call());
+  expect(asked().filter((each) => each === 'p0')).toEqual([]);
+});
+
+test('a limit that passes is counted against the peer that was asked, and against no other', async () => {
+  const { adapter, asked } = silentFirst();
+  const [cid] = await blockFor(0);
+  const stat = async (ms: number) => await adapter().stat(cid.text, limitOf(ms));
+  const late = expect(stat(2_000)).rejects.toMatchObject({ code: 'pinning_timeout' });
+  await vi.advanceTimersByTimeAsync(2_000);
+  await late;
+  expect(asked()).toEqual(['p0']);
+  expect(await inTime(stat(2_000))).toEqual({ pin: 'ours' });
+  expect(asked()).toEqual(['p1']);
+});
+
+test('peers that are all slow are given the time of the caller', async () => {
+  stopClock();
+  const failover = new Failover([0, 1, 2]);
+  const ask = async () =>
+    await failover.first(limitOf(8_000), async (peer, signal) => {
+      await sleep(4_000, signal);
+      return peer;
+    });
+  const late = expect(ask()).rejects.toMatchObject({ code: 'pinning_timeout' });
+  await vi.advanceTimersByTimeAsync(8_000);
+  await late;
+  const again = ask();
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(await again).toBe(0);
 });
