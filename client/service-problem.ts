@@ -4,6 +4,7 @@
  */
 import { parseResponse, Problem } from '../shared/api.ts';
 import { defaultMessage, describe, isCode, SealpinError, type Code } from '../shared/errors.ts';
+import { isFromGateway } from '../shared/gateway-status.ts';
 import type { GatewayProblem, GatewayResponse } from '../shared/ipfs/gateway.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 
@@ -74,14 +75,6 @@ export function bareRefusal(host: string, status: number, o: { retryAfter: strin
       ? `failed with status ${status}, without a reason`
       : `is not a Sealpin service (status ${status})`;
   return new SealpinError('service_answer', `${host} ${what}`, { hint: 'check the address', retryAfterSeconds });
-}
-
-/**
- * Tells whether a proxy answers so for a service that is restarting, or whose connection broke: by
- * RFC 9110 (15.6.3 to 15.6.5), or by Cloudflare's own statuses (520 to 530).
- */
-function isFromGateway(status: number): boolean {
-  return (status >= 502 && status <= 504) || (status >= 520 && status <= 530);
 }
 
 /** The title of a problem as a message: in lower case, where it is that of its code. */

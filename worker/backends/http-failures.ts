@@ -1,5 +1,6 @@
 /** Failures of a backend with an API over HTTP, as errors that name the backend. */
 import { SealpinError } from '../../shared/errors.ts';
+import { isFromGateway } from '../../shared/gateway-status.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { printable } from './printable.ts';
 
@@ -85,7 +86,7 @@ export async function statusError(
 ): Promise<SealpinError> {
   const { status } = response;
   const words = await quoteResponse(response, headers);
-  if ([429, 502, 503, 504].includes(status)) {
+  if (status === 429 || isFromGateway(status)) {
     const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
     const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
     return new SealpinError('pinning_unavailable', `${id} answered ${status} to ${command}${words}`, waits);

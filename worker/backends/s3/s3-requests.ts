@@ -4,6 +4,7 @@
  */
 import { AwsV4Signer } from 'aws4fetch';
 import { SealpinError } from '../../../shared/errors.ts';
+import { isFromGateway } from '../../../shared/gateway-status.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
 import type { ObjectBody } from '../objects/bucket.ts';
@@ -61,7 +62,8 @@ const faults: Record<string, string> = {
 const full = ['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull', 'EntityTooLarge', 'StorageFull'];
 /** Meaning of 404 for an object, or a property of the bucket: any other reason is a fault. */
 const absent = ['NoSuchKey', 'NoSuchVersion', 'NoSuchLifecycleConfiguration', 'NotFound'];
-const slow = [408, 429, 500, 502, 503, 504];
+/** Statuses that ask for another attempt, besides those of a gateway. */
+const slow = [408, 429, 500];
 /** Codes of the same meaning, whatever the status: some stores say 200 first. */
 const slowCodes = ['InternalError', 'RequestTimeout', 'ServiceUnavailable', 'SlowDown'];
 
@@ -152,7 +154,7 @@ function failure(store: Store, { method }: S3Request, response: Response, xml: s
     });
   const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
   if (hint !== undefined) return misconfigured(store, said, hint);
-  if (slow.includes(status) || slowCodes.includes(code)) {
+  if (slow.includes(status) || isFromGateway(status) || slowCodes.includes(code)) {
     const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
     const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
     const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;

@@ -1,0 +1,36 @@
+/** Statuses by which a proxy, or Cloudflare, says that a backend is not reached. */
+import { expect, it } from 'vitest';
+import { kubo } from '../../backends/kubo/kubo.ts';
+import { s3Requests } from '../../backends/s3/s3-requests.ts';
+
+const { signal } = new AbortController();
+const serverErrors = Array.from({ length: 100 }, (_, index) => 500 + index);
+const ofGateways = serverErrors.filter((status) => [502, 503, 504].includes(status) || (status >= 520 && status < 531));
+
+const answering = (status: number) => (async () => new Response('error code: 1016', { status })) as typeof fetch;
+const asked: Record<string, (status: number) => Promise<unknown>> = {
+  'a Kubo': async (status) => {
+    const service = kubo({ id: 'k', url: 'https://k', headers: {}, pinName: 'p', fetch: answering(status) });
+    return await service.stat('bafk', signal);
+  },
+  'an object store': async (status) => {
+    const keys = { accessKeyId: 'key', secretAccessKey: 'secret', region: 'a' };
+    const store = s3Requests({ id: 's', url: 'https://s', bucket: 'b', ...keys, fetch: answering(status) });
+    return await store.once({ method: 'GET', key: 'object' }, signal);
+  },
+};
+
+it.each(Object.entries(asked))(
+  '%s is unavailable by each of them, and by no status that is no such',
+  async (_, ask) => {
+    const codes = await Promise.all(
+      serverErrors.map(async (status) => {
+        const code = await ask(status).catch((error: { code: string }) => error.code);
+        return { status, isAway: code === 'pinning_unavailable' };
+      }),
+    );
+    // A store that says 500 asks for another attempt.
+    const away = codes.filter(({ isAway, status }) => isAway && status !== 500).map(({ status }) => status);
+    expect(away).toEqual(ofGateways);
+  },
+);
