@@ -8,7 +8,7 @@ import { withinLimit } from './time-limit.ts';
 export type HttpOptions = {
   /** The service's name in errors. */
   id: string;
-  /** The root of the API. */
+  /** The root of the API, without a slash at its end. */
   url: string;
   headers: Readonly<Record<string, string>>;
   fetch: typeof fetch;
@@ -47,8 +47,8 @@ export type HttpClient = ReturnType<typeof httpClient>;
 
 /** Makes the client of an API, as functions that know how its failures are reported. */
 export function httpClient(o: HttpOptions, api: HttpApi) {
-  const root = o.url.replace(/\/+$/, '');
-  const failures = httpFailures({ id: o.id, root, headers: o.headers, api });
+  const { id, url: root, headers } = o;
+  const failures = httpFailures({ id, root, headers, api });
 
   /** Runs `work` under the caller's signal and a time limit of its own. */
   function withTimeout<T>(signal: AbortSignal, ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -65,7 +65,7 @@ export function httpClient(o: HttpOptions, api: HttpApi) {
     let response: Response;
     try {
       const address = at?.href ?? `${root}/${api.path}${command}?${new URLSearchParams(query).toString()}`;
-      response = await fetch(address, initOf(request, o.headers, signal));
+      response = await fetch(address, initOf(request, headers, signal));
     } catch (cause) {
       signal.throwIfAborted();
       throw failures.unavailable(`at ${root} cannot be reached`, cause);

@@ -3,7 +3,8 @@ import * as v from 'valibot';
 import type { AdapterContext } from './contract.ts';
 
 /**
- * The root of an API, normalized by the URL standard.
+ * The root of an API, normalized by the URL standard, without slashes at its end: one place has one
+ * spelling.
  * @param field names it in messages
  * @param secret is the field for its secret
  */
@@ -18,7 +19,7 @@ export function addressField(field: string, secret: string) {
       (url) => url.username === '' && url.password === '',
       `${field} must not carry a password: name a secret in ${secret}`,
     ),
-    v.transform((url) => url.href),
+    v.transform((url) => url.href.replace(/\/+$/, '')),
   );
 }
 

@@ -175,7 +175,7 @@ async function sendCar(
     throw new SealpinError('too_large', `${cid} is larger than what is sent to ${o.id}: ${maxCarBytes} bytes`);
   const metadata = { filename, filetype: carType, network: 'public', car: 'true' };
   const { id, headers, fetch, pieceBytes, responseMs } = o;
-  const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
+  const target = { id, headers, fetch, url: `${o.uploads}/files`, pieceBytes, responseMs };
   const body = observed(carOf(cid, sources, { ...options, dups: false }), { onFail: sourceError });
   await tusUpload(target, { body, length, metadata }, signal);
 }

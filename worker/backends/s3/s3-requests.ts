@@ -15,7 +15,7 @@ import { hex } from '../../../shared/crypto/bytes.ts';
 export type S3Options = {
   /** The backend's name in errors. */
   id: string;
-  /** The root of the API. */
+  /** The root of the API, without a slash at its end. */
   url: string;
   bucket: string;
   region: string;
@@ -87,7 +87,7 @@ export type S3Requests = ReturnType<typeof s3Requests>;
 /** Makes the function that sends requests to a bucket. */
 export function s3Requests(o: S3Options) {
   const { id } = o;
-  const store = { id, root: `${o.url.replace(/\/+$/, '')}/${o.bucket}` };
+  const store = { id, root: `${o.url}/${o.bucket}` };
   /** The store's clock as against ours, in ms. */
   let skewMs = 0;
   const signingKeys: SigningKeys = new Map();

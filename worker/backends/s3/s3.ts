@@ -15,7 +15,7 @@ export function s3Bucket(o: S3Options): Bucket {
   return {
     warning: ruleCheck(o.bucket, again),
 
-    place: `s3 ${o.url.replace(/\/+$/, '')}/${o.bucket}`,
+    place: `s3 ${o.url}/${o.bucket}`,
 
     async put(key, body, onlyNew, signal) {
       const headers = { 'content-type': 'application/octet-stream', ...(onlyNew && { 'if-none-match': '*' }) };

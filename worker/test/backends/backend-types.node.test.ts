@@ -116,6 +116,20 @@ describe('PINNING_SERVICES', () => {
       'PINNING_SERVICES[1] (again): it is where s keeps its files: what is removed there is gone here',
     ],
     ...[
+      ...[good, psa, pinata, bucket].flatMap((entry) =>
+        ['/', '//'].flatMap((slashes) => {
+          const [short, long] = [`https://one.example.com/a`, `https://one.example.com/a${slashes}`].map((url) => ({
+            ...entry,
+            url,
+          }));
+          const head = { ...good, id: 'head' };
+          const again = { id: 'again' };
+          return [
+            [head, present(short), { ...long, ...again }],
+            [head, present(long), { ...short, ...again }],
+          ];
+        }),
+      ),
       [good, { ...good, id: 'again', url: 'https://kubo.example.com/' }],
       [cluster, { ...good, id: 'again', url: 'https://ipfs.example.com' }],
       [good, psa, { ...psa, id: 'again' }],

@@ -52,7 +52,7 @@ async function service(...answers: Answer[]) {
   onTestFinished(close);
   const headers = { authorization: 'Bearer t' };
   return {
-    replica: psa({ id: 'tested', url: `${url}/psa/`, headers, origins, pinName: ours, fetch, responseMs: 500 }),
+    replica: psa({ id: 'tested', url: `${url}/psa`, headers, origins, pinName: ours, fetch, responseMs: 500 }),
     asked,
   };
 }
