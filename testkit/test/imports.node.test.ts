@@ -21,6 +21,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/filename.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/time.ts': { rooms: [], npm: /^$/ },
   'shared/loopback.ts': { rooms: [], npm: /^$/ },
+  'shared/gateway-status.ts': { rooms: [], npm: /^$/ },
   'shared/tus-protocol.ts': { rooms: [], npm: /^$/ },
   'shared/backup-days.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/streams': { rooms: ['shared/errors.ts'], npm: /^$/ },
