@@ -30,6 +30,8 @@ type ListedPin = {
   createdMs: number;
 };
 
+type IsPin = (pin: ListedPin) => boolean;
+
 type PsaPage = { listed: ListedPin[]; isLast: boolean };
 
 const psaApi = {
@@ -65,9 +67,12 @@ const removal = { asks: 8, everyMs: 250 };
 export function psa(o: PsaOptions): Replica {
   const { responseMs = 30_000, pinName, origins } = o;
   const client = httpClient(o, psaApi);
-  const { page, list, request, remove } = pinRequests(client, responseMs);
-  const isOurs = ({ name }: ListedPin): boolean => name === pinName;
-  const ours = async (cid: string, signal: AbortSignal) => (await list(cid, signal)).filter(isOurs);
+  const requests = pinRequests(client, responseMs);
+  const { page, listUpTo, request, remove } = requests;
+  const isOurs: IsPin = ({ name }) => name === pinName;
+  // One that failed says nothing of an older one.
+  const isDecisive: IsPin = (pin) => isOurs(pin) && pin.status !== 'failed';
+  const list = (cid: string, signal: AbortSignal) => listUpTo(isDecisive, cid, signal);
 
   return {
     id: o.id,
@@ -98,27 +103,38 @@ export function psa(o: PsaOptions): Replica {
     },
 
     async stat(cid, signal) {
-      const statuses = (await ours(cid, signal)).map(({ status }) => status);
+      const statuses = (await list(cid, signal)).filter(isOurs).map(({ status }) => status);
       if (statuses.includes('pinned')) return 'held';
       return statuses.some((status) => status !== 'failed') ? 'pending' : 'absent';
     },
 
-    async unpin(cid, signal) {
-      const mine = await ours(cid, signal);
-      for (const each of mine) await remove(each, signal);
-      if (mine.length === 0) return 'absent';
-      for (let asked = 0; asked < removal.asks; asked += 1) {
-        if ((await ours(cid, signal)).length === 0) return 'removed';
-        await sleep(removal.everyMs, signal);
-      }
-      throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to remove`);
-    },
+    unpin: (cid, signal) => removed({ ...requests, id: o.id, isOurs }, cid, signal),
 
     async ping(signal) {
       await page({ limit: '1' }, signal);
       return {};
     },
   };
+}
+
+/** Removes our pins of a CID, and asks until none is listed. */
+async function removed(
+  o: ReturnType<typeof pinRequests> & { id: string; isOurs: IsPin },
+  cid: string,
+  signal: AbortSignal,
+): Promise<'removed' | 'absent'> {
+  const done = new Set<string>();
+  for (let asked = 0; asked <= removal.asks; asked += 1) {
+    const mine = (await o.listUpTo(o.isOurs, cid, signal)).filter(o.isOurs);
+    if (mine.length === 0) return done.size === 0 ? 'absent' : 'removed';
+    const others = mine.filter(({ requestId }) => !done.has(requestId));
+    for (const each of others) {
+      await o.remove(each, signal);
+      done.add(each.requestId);
+    }
+    if (others.length === 0) await sleep(removal.everyMs, signal);
+  }
+  throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to remove`);
 }
 
 /** Makes the functions that list, request and remove pins. */
@@ -150,10 +166,10 @@ function pinRequests(client: HttpClient, responseMs: number) {
   }
 
   /**
-   * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is
-   * read page by page.
+   * Lists the requests for a CID, also those of others, the newest first. A service that lists other
+   * CIDs as well is read page by page, up to one with a request that is enough.
    */
-  async function list(cid: string, signal: AbortSignal): Promise<ListedPin[]> {
+  async function listUpTo(isEnough: IsPin, cid: string, signal: AbortSignal): Promise<ListedPin[]> {
     const found = new Map<string, ListedPin>();
     const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
     for (let pages = 0; ; pages += 1) {
@@ -162,7 +178,8 @@ function pinRequests(client: HttpClient, responseMs: number) {
       const { listed, isLast } = await page(query, signal);
       for (const each of listed) found.set(each.requestId, each);
       const oldestMs = Math.min(...listed.map(({ createdMs }) => createdMs));
-      if (isLast || found.size === known || Number.isNaN(oldestMs)) break;
+      const hasEnough = listed.some((each) => each.cid === cid && isEnough(each));
+      if (hasEnough || isLast || found.size === known || Number.isNaN(oldestMs)) break;
       // Others may be of the same millisecond, which `before` leaves out.
       query['before'] = new Date(oldestMs + 1).toISOString();
     }
@@ -178,7 +195,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
     await ask('DELETE', `pins/${encodeURIComponent(requestId)}`, signal);
   }
 
-  return { page, list, request, remove };
+  return { page, listUpTo, request, remove };
 }
 
 /** Reads a response that reports an error. */

@@ -86,6 +86,36 @@ test('a service that invents other pins for every page is not asked for ever', a
   expect(asked).toHaveLength(100);
 });
 
+test.each<[string, Pin, string[]]>([
+  ['pinned', { status: 'pinned' }, ['held', 'held', 'removal']],
+  ['queued', { status: 'queued' }, ['pending', 'pending', 'removal']],
+  ['failed', { status: 'failed' }, ['pinning_failed', 'pinning_failed', 'removal']],
+])('a service that lists the pins of every CID is read up to ours, which is %s', async (_, pin, expected) => {
+  const others = (index: number): Answer => ({
+    status: 200,
+    body: { count: 1_000_000, results: [pinOf({ status: 'pinned', name: 'theirs', requestid: `other ${index}` })] },
+  });
+  const page: Answer = { status: 200, body: { count: 1_000_000, results: [pinOf(pin)] } };
+  const answers = [others(0), page, ...Array.from({ length: 98 }, (_each, index) => others(index + 1))];
+  const outcomes: string[] = [];
+  for (const call of ['stat', 'hold'] as const) {
+    const { replica } = await service(...answers);
+    const asked = call === 'stat' ? replica.stat(cid, signal) : replica.hold(file, signal);
+    outcomes.push(await asked.catch((error: { code: string }) => error.code));
+  }
+  const { replica, asked } = await service(
+    others(0),
+    page,
+    { status: 202 },
+    ...answers.slice(2),
+    others(99),
+    others(100),
+  );
+  await expect(replica.unpin(cid, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+  if (asked.some(({ request }) => request.startsWith('DELETE'))) outcomes.push('removal');
+  expect(outcomes).toEqual(expected);
+});
+
 test.each<[string, Pin[], string]>([
   ['queued', [{ status: 'queued' }], 'pending'],
   ['pinning', [{ status: 'pinning' }], 'pending'],
