@@ -17,7 +17,7 @@ type FailoverOptions = BlockOptions & {
   /** The byte of the file (exclusive) up to which blocks are needed; undefined: all of it. */
   end?: number;
   signal: AbortSignal;
-  /** The longest wait for one block. */
+  /** The longest wait for one whole block, however much of it comes. */
   idleMs: number;
   /** Record of the failures of the sources; all reads of one file share it. */
   strikes: Strikes;
@@ -204,7 +204,7 @@ export class FailoverReader {
   async #within(block: Promise<Uint8Array>): Promise<Uint8Array> {
     const { idleMs, signal } = this.#options;
     const late = (): never => {
-      throw new SealpinError('pinning_timeout', `it sent nothing for ${idleMs} ms`);
+      throw new SealpinError('pinning_timeout', `it sent no whole block within ${idleMs / 1000} s`);
     };
     return await within(block, idleMs, late, signal);
   }

@@ -222,7 +222,7 @@ describe('S64: a source that', () => {
       { timeouts: { stallMs: 150, bytes: 100_000, responseMs: 9000 } },
     );
     expect(ran).toMatchObject({ exit: 6, stdout: '' });
-    expect(ran.stderr).toMatch(/it sent nothing for 150 ms|is too slow/);
+    expect(ran.stderr).toMatch(/it sent no whole block within 0.15 s|is too slow/);
     expect(ran.stderr).toContain('sealpin: hint: try again later\n');
   });
 

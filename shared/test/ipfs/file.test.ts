@@ -84,7 +84,10 @@ describe('openFile', () => {
           cancel: () => void (cancelled = true),
         }),
     };
-    await expect(read(big.cid, [drip], [], { idleMs: 50 })).rejects.toMatchObject({ code: 'pinning_timeout' });
+    await expect(read(big.cid, [drip], [], { idleMs: 50 })).rejects.toMatchObject({
+      code: 'pinning_timeout',
+      message: expect.stringContaining('drip: it sent no whole block within 0.05 s'),
+    });
     expect(cancelled).toBe(true);
   });
 
