@@ -167,7 +167,16 @@ export class Account extends DurableObject<AccountEnv> {
         now,
       );
       outbox.add({ op: 'delist', target: id });
-      for (const table of ['receipt', 'idempotency', 'signed_use', 'event', 'key_usage', 'upload', 'shown'])
+      for (const table of [
+        'receipt',
+        'idempotency',
+        'signed_use',
+        'event',
+        'event_removed',
+        'key_usage',
+        'upload',
+        'shown',
+      ])
         sql.exec(`DELETE FROM ${table}`);
       row.close(now);
       return counts;
@@ -208,7 +217,7 @@ export class Account extends DurableObject<AccountEnv> {
       () => this.#pending.sweep(),
       () => this.#uploads.sweep(),
       () => this.context.transaction(() => shares.sweep(this.now())),
-      () => events.prune(),
+      () => this.context.transaction(() => events.prune()),
       () => usage.prune(),
     ];
     const isDone = await everyStep('account.alarm', [

@@ -5,20 +5,18 @@ import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { exists, first, insert, least, list } from '../sql.ts';
-import { eventColumns } from './tables.ts';
+import { all, exists, first, insert, least, list } from '../sql.ts';
+import { eventColumns, eventKind } from './tables.ts';
 
 /** Least time for which an event is kept, in ms. */
 export const eventRetentionMs = eventDays * dayMs;
-/**
- * Time after which a position may pass an event that a key does not see, in ms: far sooner than the
- * event is removed, so that who asks now and then is not told that it has missed something.
- */
-const unseenMs = eventRetentionMs / 2;
 /** Interval at which the alarm looks for older ones, in ms. */
 const pruneMs = dayMs;
-/** Number of events that one alarm removes, and one page reads, so that a call stays short. */
-const maxLooked = 10_000;
+/** Number of events that one alarm removes, so that it stays short. */
+const maxRemoved = 10_000;
+/** What `event_removed` calls all events together, and those of which it has only the numbers. */
+const everything = '*';
+const unknown = '';
 
 /**
  * A key and those that it descends from, for events: an invitation counts for itself alone, so that
@@ -47,8 +45,6 @@ export type NewEvent = Pick<EventRecord, 'action' | 'by' | 'subject'>;
  * one already.
  */
 export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
-
-type EventRow = Record<string, SqlStorageValue> & { seq: number; time: number; action: string };
 
 /** The key that reads. */
 type Reader = { id: string; scopes: readonly Scope[] };
@@ -124,40 +120,41 @@ export class EventRows extends StorageRows<{ now(): number }> {
   }
 
   /**
-   * The events after a position, oldest first, that a key may see. Without `read`, with which it
-   * sees what all keys use, its position passes no recent event that it does not see.
-   * @returns `gone` where some after the position are no longer kept, `invalid_request` for a
-   * position that no event has had
+   * The events after a position, oldest first, that a key may see. Nothing tells it of others: its
+   * position passes none, and is good until an event after it is removed that the key might see.
+   * @returns `gone` where one was, `invalid_request` for a position that no event has had
    */
   page(key: Reader, { after, limit }: { after: number | undefined; limit: number }): Result<EventPage> {
-    const visible = new Set(key.scopes.flatMap((scope) => visibleKinds[scope]));
-    const last = this.last();
-    if (after !== undefined && after > last)
-      return err('invalid_request', 'after is not an ID of this account’s events');
-    const oldest = least(this.sql, 'seq', 'event') ?? last + 1;
-    const from = after ?? oldest - 1;
-    if (from + 1 < oldest)
-      return err('gone', 'events after this one are no longer kept: leave after out to begin again');
-    const passes = key.scopes.includes('read') ? Infinity : this.context.now() - unseenMs;
-    const events: EventRecord[] = [];
-    let next = passes === Infinity ? from : (after ?? 0);
-    let position = from;
-    let looked = 0;
-    for (const row of this.sql.exec<EventRow>(
-      'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?',
-      from,
-      maxLooked,
-    )) {
-      const { seq, time, action, api_key: by } = row;
-      const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
-      if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
-      if (isVisible) events.push(recordOf(eventColumns, row));
-      if (isVisible || time < passes) next = seq;
-      position = seq;
-      looked += 1;
+    const kinds = [...new Set(key.scopes.flatMap((scope) => visibleKinds[scope]))];
+    const removed = this.#removed(key.id, ...kinds);
+    const from = after ?? removed;
+    if (from > this.last()) return err('invalid_request', 'after is not an ID of this account’s events');
+    if (from < removed) return err('gone', 'events after this one are no longer kept: leave after out to begin again');
+    const found = new Map<number, EventRecord>();
+    for (const [column, value] of [['api_key', key.id], ...kinds.map((kind) => [eventKind, kind])]) {
+      const query = `SELECT * FROM event WHERE ${column} = ? AND seq > ? ORDER BY seq LIMIT ?`;
+      for (const row of all(this.sql, query, value ?? '', from, limit + 1))
+        found.set(Number(row['seq']), recordOf(eventColumns, row));
     }
-    const more = looked === maxLooked;
-    return { ok: true, events, next: more ? position : next || undefined, more };
+    const ordered = [...found.values()].toSorted((a, b) => a.number - b.number);
+    const events = ordered.slice(0, limit);
+    return { ok: true, events, next: (events.at(-1)?.number ?? from) || undefined, more: ordered.length > limit };
+  }
+
+  /**
+   * The number of the last event that was removed and is, or may be, of one of these keys or kinds;
+   * 0 for none. Where `event_removed` does not know of all that were, as an older version removed
+   * some, each may be.
+   */
+  #removed(...of: string[]): number {
+    const last = (...names: string[]): number | null | undefined =>
+      list<number | null>(
+        this.sql,
+        'SELECT max(seq) FROM event_removed WHERE of IN (SELECT value FROM json_each(?))',
+        JSON.stringify(names),
+      )[0];
+    const before = (least(this.sql, 'seq', 'event') ?? this.last() + 1) - 1;
+    return (last(everything) ?? 0) === before ? (last(unknown, ...of) ?? 0) : before;
   }
 
   /** Makes the next event have a number above a given one, where none is kept that does. */
@@ -167,15 +164,25 @@ export class EventRows extends StorageRows<{ now(): number }> {
     this.sql.exec('DELETE FROM event WHERE seq = ?', last);
   }
 
-  /** Removes the oldest events, up to the first that is still kept. */
+  /**
+   * Removes the oldest events, up to the first that is still kept, in a transaction of the
+   * caller's.
+   */
   prune(): void {
-    this.sql.exec(
-      `DELETE FROM event WHERE seq IN (SELECT seq FROM event WHERE seq < coalesce(
+    const [upTo] = list<number | null>(
+      this.sql,
+      `SELECT max(seq) FROM (SELECT seq FROM event WHERE seq < coalesce(
          (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
       this.context.now() - eventRetentionMs,
       Number.MAX_SAFE_INTEGER,
-      maxLooked,
+      maxRemoved,
     );
+    if (typeof upTo !== 'number') return;
+    const into = 'INSERT OR REPLACE INTO event_removed';
+    this.sql.exec(`${into} VALUES (?, ?)`, unknown, this.#removed());
+    for (const of of [eventKind, 'api_key', `'${everything}'`])
+      this.sql.exec(`${into} SELECT ${of}, max(seq) FROM event WHERE seq <= ? AND ${of} IS NOT NULL GROUP BY 1`, upTo);
+    this.sql.exec('DELETE FROM event WHERE seq <= ?', upTo);
   }
 
   /** Returns the time at which the alarm must remove the next event, in ms. */

@@ -195,6 +195,9 @@ export const eventColumns = {
   source: optional(text('source')),
 };
 
+/** What an event is about, in SQL: the first word of its action. */
+export const eventKind = `substr(action, 1, instr(action, '.') - 1)`;
+
 /** The tables whose columns later versions may add to. */
 const described = {
   account: accountColumns,
@@ -268,6 +271,8 @@ const described = {
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it
  *   happened to. `source`, of what another object reports, is its name there.
+ * - `event_removed`: the last event that was removed of each kind and API key, whose names are in
+ *   `of`; of all (`*`), and of those whose kinds and keys are not known ('').
  * - `key_usage`: what an API key has used on a day, which is counted since 1970, for 90 days.
  * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own,
  *   in hex.
@@ -336,6 +341,9 @@ const additions = `
   CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS event (${definitions(described.event)});
   CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS event_kind ON event (${eventKind});
+  CREATE INDEX IF NOT EXISTS event_key ON event (api_key) WHERE api_key IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS event_removed (of TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS key_usage (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, day INTEGER NOT NULL, api_key TEXT NOT NULL, requests INTEGER NOT NULL,
     bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, UNIQUE (day, api_key));

@@ -83,7 +83,7 @@ it.each([
 
 it.each([
   [`The receipt can be fetched for ${receiptDays} days.`],
-  [`- **${eventDays} days.** A cursor from before what is kept`],
+  [`- **${eventDays} days.** A cursor after which events`],
   [`What each API key used on a day of UTC, for ${usageDays} days`],
   [`at most ${maxSignedSeconds / 86_400} days ahead`],
 ])('the manual says what is kept: %s', (sentence) => {

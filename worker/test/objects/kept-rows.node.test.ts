@@ -1,7 +1,8 @@
 /** Retention of an account's temporary rows, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
-import { beforeEach, expect, it } from 'vitest';
-import { receiptDays } from '../../../shared/api.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { receiptDays, type EventAction, type Scope } from '../../../shared/api.ts';
+import { EventRows, eventRetentionMs } from '../../objects/account/event-rows.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { KeyUsage } from '../../objects/account/keys/key-usage.ts';
 import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
@@ -15,6 +16,10 @@ beforeEach(() => {
   sql = storageOf(new DatabaseSync(':memory:'));
   createTables(sql);
 });
+
+/** The storage, of which each query is told before it is asked. */
+const watched = (tell: (query: string) => void): SqlStorage =>
+  ({ exec: (query: string, ...values: unknown[]) => (tell(query), sql.exec(query, ...values)) }) as SqlStorage;
 
 function addReceipt(receipts: ReceiptRows, fileId: string, nowMs: number, shares: string[] = []): void {
   const file: Partial<FileRecord> = { fileId, mode: 'plain', beginning: 'other', service: 'a' };
@@ -40,10 +45,89 @@ it('a day of use is kept for 90 more, until the alarm is due', () => {
   expect(usage.nextDue()).toBe(due + dayMs);
 });
 
+describe('events', () => {
+  let nowMs: number;
+  let read: string[];
+  let events: EventRows;
+  beforeEach(() => {
+    nowMs = 0;
+    read = [];
+    events = new EventRows(
+      watched((query) => read.push(query)),
+      { now: () => nowMs },
+    );
+  });
+  const add = (action: EventAction, by: string | null = null): void => events.add({ action, by, subject: 's' });
+  const page = (scopes: Scope[], after?: number): unknown => {
+    const found = events.page({ id: 'k', scopes }, { after, limit: 2 });
+    return found.ok ? found.events.map(({ number }) => number) : found.code;
+  };
+
+  it('are read without a look at those that a key does not see', () => {
+    sql.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)
+      INSERT INTO event (time, action, api_key, subject) SELECT 0, 'file.stored', 'other', 's' FROM n`);
+    add('file.deleted', 'k');
+    add('share.opened');
+    add('key.created', 'other');
+    add('share.revoked', 'k');
+    read = [];
+    expect(events.page({ id: 'k', scopes: ['share'] }, { after: undefined, limit: 2 })).toMatchObject({
+      events: [{ number: 10_002 }, { number: 10_003 }],
+      next: 10_003,
+      more: true,
+    });
+    expect(page(['share'], 10_003)).toEqual([10_005]);
+    expect(page(['keys'], 10_001)).toEqual([10_002, 10_004]);
+    const plans = read
+      .filter((query) => query.includes('* FROM event'))
+      .map((query) => sql.exec<{ detail: string }>(`EXPLAIN QUERY PLAN ${query}`, '', 0, 1).toArray());
+    for (const plan of plans)
+      expect(plan).toEqual([
+        expect.objectContaining({ detail: expect.stringMatching(/INDEX event_(?:kind|key) .*=\? AND rowid>\?/) }),
+      ]);
+    expect(plans).toHaveLength(2 + 2 + 4);
+  });
+
+  it.each<[Scope, EventAction[], EventAction[]]>([
+    ['read', ['file.stored'], ['share.opened', 'key.created', 'account.rotated']],
+    ['share', ['share.opened'], ['file.stored', 'key.created', 'account.rotated']],
+    ['keys', ['file.stored', 'key.created', 'account.rotated'], ['share.opened']],
+  ])('that are removed are missed by a key with %s where it might see them, and by no other', (scope, seen, unseen) => {
+    add('key.created', 'k');
+    for (const action of unseen) add(action, 'other');
+    nowMs += eventRetentionMs;
+    events.prune();
+    expect(sql.exec('SELECT * FROM event').toArray()).toEqual([]);
+    expect(page([scope], 1)).toEqual([]);
+    for (const [action, by] of [...seen.map((each) => [each, 'other'] as const), ['share.opened', 'k'] as const]) {
+      const before = events.last();
+      add(action, by);
+      const number = events.last();
+      expect(page([scope], before)).toEqual([number]);
+      nowMs += eventRetentionMs;
+      events.prune();
+      expect(page([scope], before)).toBe('gone');
+      expect(page([scope], number)).toEqual([]);
+      expect(page([scope])).toEqual([]);
+    }
+  });
+
+  it('that an older version removed may be of any kind', () => {
+    for (let each = 0; each < 3; each += 1) add('file.stored');
+    sql.exec('DELETE FROM event WHERE seq <= 2');
+    const found = (): unknown[] => [0, 1, 2, 3].map((after) => page(['share'], after || undefined));
+    expect(found()).toEqual([[], 'gone', [], []]);
+    nowMs += eventRetentionMs;
+    events.prune();
+    expect(found()).toEqual([[], 'gone', [], []]);
+    events.numberFrom(5);
+    expect([3, 4, 5].map((after) => page(['share'], after))).toEqual(['gone', 'gone', []]);
+  });
+});
+
 it('what unfinished uploads take is found without a look at the rows of those that have ended', () => {
   const asked: string[] = [];
-  const watched = { exec: (query: string, ...values: unknown[]) => (asked.push(query), sql.exec(query, ...values)) };
-  expect(reservedBy(watched as unknown as SqlStorage)).toEqual([]);
+  expect(reservedBy(watched((query) => asked.push(query)))).toEqual([]);
   const plan = sql.exec<{ detail: string }>(`EXPLAIN QUERY PLAN ${asked[0]}`).toArray();
   expect(plan.map(({ detail }) => detail).join()).toContain('upload_unfinished');
 });
