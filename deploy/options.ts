@@ -73,9 +73,9 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
       hint: 'write it without https://, such as files.acme.org',
     });
   const config = resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml'));
-  // Two services on one machine keep their secrets apart: staging-admin-token.txt, each beside its
-  // configuration.
-  const service = basename(config, '.toml').replace(/^wrangler[.-]?/, '');
+  // Services on one machine keep their secrets apart, each beside its configuration: no two names of
+  // configurations give one, such as staging-admin-token.txt.
+  const service = basename(config).replace(/^wrangler\.(?:(.+)\.)?toml$/, '$1');
   const secretFile = (name: string): string => (service === '' ? name : `${service}-${name}`);
   const secrets = values.config === undefined ? cwd : dirname(config);
   const fileOf = (path: string | undefined, name: string): string =>

@@ -1,8 +1,9 @@
 /** The configuration of a deployment: what is found wrong with it, and how setup changes it. */
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { packageRoot } from '../../cli/local/package-root.ts';
 import { long } from '../../testkit/long-run.ts';
 import { bareEnv } from '../../testkit/run-cache.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
@@ -233,8 +234,9 @@ describe('the flags', () => {
   });
 
   test('of a further service name secret files of its own', () => {
-    const places = [[], ['wrangler.toml'], ['wrangler.staging.toml'], ['wrangler-staging.toml'], ['staging.toml']];
-    const found = [...places, ['../two/wrangler.toml'], ['/two/staging.toml']].map(([config]) => {
+    const names = ['', 'wrangler.', 'wrangler-'].map((start) => `${start}staging.toml`);
+    const others = ['wrangler.jsonc', '../two/wrangler.toml', '/two/wrangler.staging.toml'];
+    const found = [undefined, 'wrangler.toml', ...names, ...others].map((config) => {
       const args = config === undefined ? [] : ['--config', config];
       const { adminTokenFile, metricsTokenFile, apiKeyFile } = parseOptions('setup', args, '/srv');
       const [prefix = ''] = adminTokenFile.split('admin-token.txt');
@@ -242,8 +244,21 @@ describe('the flags', () => {
       expect(apiKeyFile).toBe(`${prefix}api-key.txt`);
       return prefix;
     });
-    const staging = '/srv/staging-';
-    expect(found).toEqual(['/srv/', '/srv/', staging, staging, staging, '/two/', '/two/staging-']);
+    const ofNames = ['staging.toml-', 'staging-', 'wrangler-staging.toml-', 'wrangler.jsonc-'];
+    expect(found).toEqual(['', '', ...ofNames].map((prefix) => `/srv/${prefix}`).concat('/two/', '/two/staging-'));
+  });
+
+  test('name secret files that git ignores, wherever they are', () => {
+    for (const config of ['wrangler.toml', 'two/wrangler.toml', 'two/wrangler.staging.toml']) {
+      const { adminTokenFile, metricsTokenFile, apiKeyFile } = parseOptions(
+        'setup',
+        ['--config', config],
+        packageRoot(),
+      );
+      const files = [adminTokenFile, metricsTokenFile, apiKeyFile];
+      const ignored = execFileSync('git', ['check-ignore', ...files], { cwd: packageRoot(), encoding: 'utf8' });
+      expect(ignored.trim().split('\n')).toEqual(files);
+    }
   });
 
   test('empty ones are refused, each of them, and so is an empty folder', async () => {
