@@ -51,7 +51,7 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
  * @param request its body has bytes of the file; it may be without one
  * @param options.lease names the request
  * @param options.length of the file, where the client tells it now
- * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch,
+ * @throws body_incomplete and body_timeout, once what counts of it is recorded; digest_mismatch,
  * too_large, offset_mismatch, upload_busy, upload_changed, cid_mismatch, gone, not_found, what the
  * pinning service reports
  */

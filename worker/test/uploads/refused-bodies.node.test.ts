@@ -1,6 +1,7 @@
 /** Bodies that stall, or are refused: what is kept of their upload, and what its client is told. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Problem } from '../../../shared/api.ts';
 import { problemOf } from '../../../testkit/api-client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
@@ -45,14 +46,19 @@ const digest = (bytes: Uint8Array) => ({
 });
 
 describe.each(modes)('PATCH, %s', (mode) => {
-  it('whose body stalls is 423, which clients wait for, and continues behind what arrived', async () => {
+  it.each([
+    ['behind what arrived', {}, 7],
+    ['where it began, with a digest', digest(random(100)), 0],
+  ])('whose body stalls is 423, which clients wait for, and continues %s', async (_, headers, recorded) => {
     const bytes = random(100);
     const { path } = await create(owner.call, mode, bytes.length);
-    const response = await patch(owner.call, path, 0, inChunks(bytes.subarray(0, 7), false));
+    const response = await patch(owner.call, path, 0, inChunks(bytes.subarray(0, 7), false), headers);
     expect(response.headers.get('Retry-After')).toBe('2');
+    const { detail } = await response.clone().json<Problem>();
+    expect(detail).toBe('the body broke off or stalled; HEAD tells how much of it is recorded');
     expect(await problemOf(response)).toBe('423 upload_busy');
-    expect(await offsetOf(owner.call, path)).toBe(7);
-    await expectStored(owner.call, await patch(owner.call, path, 7, bytes.subarray(7)), bytes);
+    expect(await offsetOf(owner.call, path)).toBe(recorded);
+    await expectStored(owner.call, await patch(owner.call, path, recorded, bytes.subarray(recorded)), bytes);
   });
 
   const ways = ['with a length', 'in chunks'].flatMap((how) => ['', ' and a digest'].map((checked) => how + checked));
