@@ -6,7 +6,8 @@ import { expect } from 'vitest';
 
 expect.addEqualityTesters([
   (found, expected) =>
-    expected instanceof RegExp && !(found instanceof RegExp)
-      ? typeof found === 'string' && found.search(expected) >= 0
+    expected instanceof RegExp
+      ? (typeof found === 'string' && found.search(expected) >= 0) ||
+        (found instanceof RegExp && String(found) === String(expected))
       : undefined,
 ]);

@@ -8,3 +8,13 @@ test('a pattern matches a text that it describes, at any depth, and no other', (
   for (const other of [{ stderr: /folder/ }, { findings: [{ text: /^key/ }] }])
     expect(() => expect(found).toMatchObject(other)).toThrow('to match object');
 });
+
+test('a pattern matches nothing but texts, and itself', () => {
+  for (const value of [undefined, null, 5, 5n, true, [], ['text'], {}, new String('text'), () => 'text', /text$/]) {
+    expect(() => expect({ value }).toMatchObject({ value: /text/ })).toThrow('to match object');
+    expect(() => expect({ value }).toEqual({ value: /text/ })).toThrow('to deeply equal');
+    expect(() => expect({ value }).toEqual(expect.objectContaining({ value: /text/ }))).toThrow('to deeply equal');
+  }
+  expect(() => expect({}).toMatchObject({ value: /text/ })).toThrow('to match object');
+  expect({ value: /text/ }).toMatchObject({ value: /text/ });
+});
