@@ -73,8 +73,8 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
       hint: 'write it without https://, such as files.acme.org',
     });
   const config = resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml'));
-  // Services on one machine keep their secrets apart, each beside its configuration: no two names of
-  // configurations give one, such as staging-admin-token.txt.
+  // Services on one machine keep their secrets apart, such as in staging-admin-token.txt, each
+  // beside its configuration: two of these have no file in common.
   const service = basename(config).replace(/^wrangler\.(?:(.+)\.)?toml$/, '$1');
   const secretFile = (name: string): string => (service === '' ? name : `${service}-${name}`);
   const secrets = values.config === undefined ? cwd : dirname(config);

@@ -16,7 +16,7 @@ const pruneMs = dayMs;
 const maxRemoved = 10_000;
 /** What `event_removed` calls all events together, and those of which it has only the numbers. */
 const everything = '*';
-const unknown = '';
+const ofAnyKind = '';
 
 /**
  * A key and those that it descends from, for events: an invitation counts for itself alone, so that
@@ -154,7 +154,7 @@ export class EventRows extends StorageRows<{ now(): number }> {
         JSON.stringify(names),
       )[0];
     const before = (least(this.sql, 'seq', 'event') ?? this.last() + 1) - 1;
-    return (last(everything) ?? 0) === before ? (last(unknown, ...of) ?? 0) : before;
+    return (last(everything) ?? 0) === before ? (last(ofAnyKind, ...of) ?? 0) : before;
   }
 
   /** Makes the next event have a number above a given one, where none is kept that does. */
@@ -179,7 +179,7 @@ export class EventRows extends StorageRows<{ now(): number }> {
     );
     if (typeof upTo !== 'number') return;
     const into = 'INSERT OR REPLACE INTO event_removed';
-    this.sql.exec(`${into} VALUES (?, ?)`, unknown, this.#removed());
+    this.sql.exec(`${into} VALUES (?, ?)`, ofAnyKind, this.#removed());
     for (const of of [eventKind, 'api_key', `'${everything}'`])
       this.sql.exec(`${into} SELECT ${of}, max(seq) FROM event WHERE seq <= ? AND ${of} IS NOT NULL GROUP BY 1`, upTo);
     this.sql.exec('DELETE FROM event WHERE seq <= ?', upTo);
