@@ -166,8 +166,8 @@ function pinRequests(client: HttpClient, responseMs: number) {
   }
 
   /**
-   * Lists the requests for a CID, also those of others, the newest first. A service that lists other
-   * CIDs as well is read page by page, up to one with a request that is enough.
+   * Lists the requests for a CID, also those of others, the newest first. A service that lists
+   * other CIDs as well is read page by page, up to one with a request that is enough.
    */
   async function listUpTo(isEnough: IsPin, cid: string, signal: AbortSignal): Promise<ListedPin[]> {
     const found = new Map<string, ListedPin>();
