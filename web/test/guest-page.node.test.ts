@@ -117,6 +117,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       });
       await page.locator('#api-key').fill(apiKey);
       await page.keyboard.press('Enter');
+      // What is chosen before is cleared with the form.
+      await shows(page, path === 'send' ? 'compose' : 'stored');
       const make = async (): Promise<void> => {
         if (path === 'files') await page.getByRole('button', { name: 'Send on x' }).click();
         else await page.locator('#choose').setInputFiles([file()]);
