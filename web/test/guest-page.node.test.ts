@@ -274,6 +274,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'compose');
     await send(page);
     await page.getByRole('button', { name: 'Send something else' }).click();
+    await shows(page, 'compose');
     await page.locator('#choose').setInputFiles([file()]);
     await page.locator('#compose-button').click();
     await page.locator('#compose-error', { hasText: 'This invitation cannot store more now' }).waitFor();
