@@ -1,11 +1,9 @@
 import { changeShare } from '../../client/sharing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
-import { shareIdOf, unknownShare } from '../files/share-id.ts';
+import { ownShare, unknownShare } from '../files/share-id.ts';
 import { expiryForms } from '../flags/expiry.ts';
 import { readLife } from '../flags/share-terms.ts';
-import { authorizedService } from '../remote/client.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 
 export const command = defineCommand({
   about:
@@ -21,12 +19,11 @@ export const command = defineCommand({
     { command: 'sealpin shares change 7n42DGM5Tflk9n8mt7Fhc7 --expires 14d', does: 'Let a link open for longer' },
   ],
   async run({ args, context }) {
-    const id = shareIdOf(args.id, 'changed');
     const terms = readLife(args, context.now());
     const { opens, expiresAt } = terms;
     if (opens === undefined && expiresAt === undefined)
       throw new SealpinError('usage', 'nothing is to be changed', { hint: 'give --expires, --opens or both' });
-    const http = sdkHttp(await authorizedService(context), context);
+    const { id, http } = await ownShare(args.id, 'changed', context);
     const share = await changeShare(http, id, { ...terms, signal: context.signal }).catch(unknownShare);
     const { output } = context;
     const until = share.expiresAt.slice(0, 16).replace('T', ' ');

@@ -1,8 +1,6 @@
 import { revokeShare } from '../../client/sharing.ts';
 import { defineCommand, positional } from '../command.ts';
-import { shareIdOf, unknownShare } from '../files/share-id.ts';
-import { authorizedService } from '../remote/client.ts';
-import { sdkHttp } from '../remote/sdk.ts';
+import { ownShare, unknownShare } from '../files/share-id.ts';
 import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
@@ -14,8 +12,7 @@ export const command = defineCommand({
   examples: [{ command: 'sealpin unshare 7n42DGM5Tflk9n8mt7Fhc7', does: 'Take a link back' }],
   async run({ args, context }) {
     const { output, signal } = context;
-    const id = shareIdOf(args.id, 'taken back');
-    const http = sdkHttp(await authorizedService(context), context);
+    const { id, http } = await ownShare(args.id, 'taken back', context);
     const receipt = await revokeShare(http, id, signal).catch(unknownShare);
     const { opened, record, recoverableUntil, backups } = receipt;
     output.note(

@@ -7,6 +7,7 @@ import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { linkIn } from './received-files.ts';
+import { otherService } from './share-id.ts';
 
 type Kind = { readonly kind: 'inbox' | 'invitation'; readonly scope: Scope };
 
@@ -34,10 +35,7 @@ export async function revokeLinkedKey(
   const service = await authorizedService(context);
   const routes = api(service, context);
   const key = (await routes.listKeys()).keys.find((each) => each.id === id);
-  if (key === undefined && link !== undefined && link.service !== service.url.href)
-    throw new SealpinError('usage', `the link is of ${link.service}, and the service in use is ${service.url.href}`, {
-      hint: 'name the service of the link with --profile or --service',
-    });
+  if (key === undefined && link !== undefined && link.service !== service.url.href) throw otherService(link, service);
   if (key === undefined)
     throw new SealpinError('not_found', `the account has no ${kind} with this ID`, { hint: `see: ${lists[kind]}` });
   if (key.scopes.some((each) => each !== scope))

@@ -1,17 +1,42 @@
 /** The share that an argument names. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { isShareId } from '../../shared/link/index.ts';
+import { isShareId, type Link } from '../../shared/link/index.ts';
+import type { ServiceHttp } from '../../client/service-http.ts';
+import type { Context } from '../context.ts';
+import { authorizedService } from '../remote/client.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import type { Service } from '../remote/service-choice.ts';
 import { linkIn } from './received-files.ts';
 
 /**
- * Parses the ID of a share, or its link.
+ * Parses the ID of a share, or its link, and finds the service of the account that made it. The ID
+ * of a link is for no other service: who has it can use up the openings.
  * @param done what cannot be done to other links, for the error
- * @throws usage, link_invalid for an incomplete link, unsupported_version
+ * @throws usage, also for a link of another service; link_invalid for an incomplete link,
+ * unsupported_version
  */
-export function shareIdOf(text: string, done: 'taken back' | 'changed'): string {
-  if (isShareId(text)) return text;
+export async function ownShare(
+  text: string,
+  done: 'taken back' | 'changed',
+  context: Context,
+): Promise<{ id: string; http: ServiceHttp }> {
+  const { id, link } = parseShare(text, done);
+  const service = await authorizedService(context);
+  if (link !== undefined && link.service !== service.url.href) throw otherService(link, service);
+  return { id, http: sdkHttp(service, context) };
+}
+
+/** The error for a link of another service than the one in use. */
+export function otherService(link: Link, { url }: Service): SealpinError {
+  return new SealpinError('usage', `the link is of ${link.service}, and the service in use is ${url.href}`, {
+    hint: 'name the service of the link with --profile or --service',
+  });
+}
+
+function parseShare(text: string, done: 'taken back' | 'changed'): { id: string; link?: Link } {
+  if (isShareId(text)) return { id: text };
   const link = linkIn(text);
-  if (link?.kind === 'share') return link.id;
+  if (link?.kind === 'share') return { id: link.id, link };
   if (link === undefined)
     throw new SealpinError('usage', 'that is neither the ID of a share nor its link', { hint: 'see: sealpin shares' });
   throw new SealpinError('usage', `this link cannot be ${done}`, {

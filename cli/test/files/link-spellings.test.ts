@@ -85,6 +85,14 @@ describe.each(Object.entries(commands))('%s takes a link', (_name, { kind, argv,
     expect(ran).toMatchObject({ exit: 2, stderr: expect.stringContaining('incomplete') as string });
     expect(seen).toEqual([]);
   });
+
+  test('and says nothing of it to another service', async () => {
+    const own = await serviceWith(kind);
+    const { url } = await serviceWith(kind, keyId);
+    const ran = await given(argv(linkOf(kind, `${url}/`)), own.url);
+    const told = JSON.stringify(own.seen);
+    for (const part of [id, cid, key.text, keyId]) expect(told, ran.stderr).not.toContain(part);
+  });
 });
 
 describe.each(['inbox', 'invitation'] as const)('the link of an %s is revoked', (kind) => {
