@@ -3,14 +3,17 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { isShareId, type Link } from '../../shared/link/index.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
+import { sharesPage } from '../../client/sharing.ts';
 import { authorizedService } from '../remote/client.ts';
+import { firstItems } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { linkIn } from './received-files.ts';
 
 /**
- * Parses the ID of a share, or its link, and finds the service of the account that made it. The ID
- * of a link is for no other service: who has it can use up the openings.
+ * Parses the ID of a share, or its link, and finds the service of the account that made it. Which
+ * shares the account has decides, and not the address in the link: a service may have several. But
+ * no other service gets the ID of a link, since who has it can use up the openings.
  * @param done what cannot be done to other links, for the error
  * @throws usage, also for a link of another service; link_invalid for an incomplete link,
  * unsupported_version
@@ -22,8 +25,13 @@ export async function ownShare(
 ): Promise<{ id: string; http: ServiceHttp }> {
   const { id, link } = parseShare(text, done);
   const service = await authorizedService(context);
-  if (link !== undefined && link.service !== service.url.href) throw otherService(link, service);
-  return { id, http: sdkHttp(service, context) };
+  const http = sdkHttp(service, context);
+  if (link !== undefined && link.service !== service.url.href) {
+    const { signal } = context;
+    const { items } = await firstItems(Infinity, 'shares', (page) => sharesPage(http, { ...page, signal }));
+    if (!items.some((share) => share.id === id)) throw otherService(link, service);
+  }
+  return { id, http };
 }
 
 /** The error for a link of another service than the one in use. */
