@@ -168,7 +168,10 @@ describe('what is kept of an opening', () => {
     return link;
   };
 
-  test('is asked for again while the service repeats it, and used after that', async () => {
+  test.each([
+    { when: 'after that', laterMs: repeatMs },
+    { when: 'after the clock was set back', laterMs: -3_600_000 },
+  ])('is asked for again while the service repeats it, and used $when', async ({ laterMs }) => {
     const link = await brokenOff();
     line.fault = (request) => {
       if (request.path.startsWith('/ipfs/')) return { kind: 'cut', afterBytes: 0 };
@@ -176,7 +179,7 @@ describe('what is kept of an opening', () => {
     };
     expect((await receive(link)).exit).toBe(6);
     line.fault = (request) => (isOpening(request) ? { kind: 'answer', status: 410 } : undefined);
-    const now = (): number => Date.now() + repeatMs;
+    const now = (): number => Date.now() + laterMs;
     const later = await receive(link, [], { now });
     expect(later.exit, later.stderr).toBe(0);
   });
