@@ -30,10 +30,16 @@ export function membersOf<S extends { readonly entries: object }, T extends obje
   return Object.fromEntries(given) as Pick<T, keyof T & keyof S['entries']>;
 }
 
-/** Validates the parsed JSON of a response. @throws service_answer when it has another shape */
+/**
+ * Validates the parsed JSON of a response.
+ * @throws service_answer when it has another shape; it names the member, whose value may be secret
+ */
 export function parseResponse<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
   if (!result.success)
-    throw new SealpinError('service_answer', `the response has an unexpected shape: ${result.issues[0].message}`);
+    throw new SealpinError(
+      'service_answer',
+      `the response has an unexpected shape, at ${v.getDotPath(result.issues[0]) ?? 'its top'}`,
+    );
   return result.output;
 }

@@ -44,6 +44,16 @@ test('a long record of a share is taken, and what is not base64 refused', () => 
   for (const right of ['', 'AAA=', 'AA==', 'a+/9']) expect(shapes.isBase64(right)).toBe(true);
 });
 
+test('the error for a response of another shape names a member, and repeats no value', () => {
+  const shape = v.object({ keys: v.array(v.pipe(v.string(), v.regex(/^sp_[0-9]$/))) });
+  for (const [wrong, place] of [
+    [{ keys: ['sp_1', 'sp_secret'] }, 'keys.1'],
+    [{ keys: 'sp_secret' }, 'keys'],
+    ['sp_secret', 'its top'],
+  ])
+    expect(() => shapes.parseResponse(shape, wrong)).toThrow(new RegExp(` at ${String(place)}$`));
+});
+
 test('a record of names keeps those that every object inherits', () => {
   const shape = shapes.namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1)));
   const json = '{"ann":["a"],"constructor":["b"],"prototype":["c"],"__proto__":["d"],"toString":["e"]}';
