@@ -5,9 +5,14 @@ export const dayMs = 24 * hourMs;
 /** Time for which an opening of a share can be repeated, in ms. */
 export const repeatMs = 600_000;
 
-/** Writes a time in ms as an optional member of JSON has it. */
+/** 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write. */
+export const lastTimeMs = 253_402_300_799_999;
+
+/** Writes a time in ms as a member of JSON has it; a later one than can be written as the last. */
+export function isoTime(ms: number): string;
+export function isoTime(ms: number | null | undefined): string | undefined;
 export function isoTime(ms: number | null | undefined): string | undefined {
-  return ms === null || ms === undefined ? undefined : new Date(ms).toISOString();
+  return ms === null || ms === undefined ? undefined : new Date(Math.min(ms, lastTimeMs)).toISOString();
 }
 
 /**
@@ -24,13 +29,14 @@ const pattern =
   /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 /**
- * Recognizes a time of RFC 3339, in capitals, on a day that exists. Leap seconds do not exist, as
- * in all of POSIX.
+ * Recognizes a time of RFC 3339, in capitals, on a day that exists, which can be written in UTC,
+ * too. Leap seconds do not exist, as in all of POSIX.
  */
 export function isTime(text: string): boolean {
   const [, day] = pattern.exec(text) ?? [];
   if (day === undefined) return false;
   const midnight = new Date(`${day}T00:00:00Z`);
   // JavaScript takes a day that its month does not have for one of the next month.
-  return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
+  if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(day)) return false;
+  return /^\d{4}-/.test(new Date(text).toISOString());
 }

@@ -2,6 +2,7 @@
  * Columns of tables: what SQL says of each, and how its values are read, written, and shown in
  * JSON. Types of rows, shapes of the API and backups follow from one list of them.
  */
+import { isoTime } from '../../shared/time.ts';
 import { all, type SqlValue } from './sql.ts';
 
 /** A column whose values are `T` here and `J` in JSON. */
@@ -72,7 +73,7 @@ export function choice<T extends string>(name: string, choices: readonly T[]): C
 
 /** A time: in ms since 1970, and as text in JSON. */
 export function time(name: string): Column<number, string> {
-  return { ...integer(name), show: (ms) => new Date(ms).toISOString(), parse: Date.parse };
+  return { ...integer(name), show: isoTime, parse: Date.parse };
 }
 
 export function flag(name: string, definition = 'INTEGER NOT NULL'): Column<boolean> {

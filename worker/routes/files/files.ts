@@ -11,6 +11,7 @@ import {
   type Verification,
 } from '../../../shared/api.ts';
 import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
+import { isoTime } from '../../../shared/time.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 import { unwrap } from '../../objects/result.ts';
 import { readJson } from '../../http/json-body.ts';
@@ -94,7 +95,7 @@ function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, b
   return {
     fileId,
     reason,
-    deletedAt: new Date(deletedAt).toISOString(),
+    deletedAt: isoTime(deletedAt),
     key,
     ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, backedUp, deletedAt) : {}),
     pins,

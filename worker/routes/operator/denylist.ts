@@ -1,6 +1,7 @@
 /** `/v1/operator/denylist/:cid`: the CIDs whose bytes the operator neither serves nor stores. */
 import { DenylistQuery, type DeniedCid, type DenylistReceipt } from '../../../shared/api.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
+import { isoTime } from '../../../shared/time.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { askInBatches } from '../../objects/batches.ts';
 import { unwrap } from '../../objects/result.ts';
@@ -25,7 +26,7 @@ export function allowCid(c: Ctx): Promise<Response> {
 export async function readDenied(c: Ctx): Promise<Response> {
   const cid = deniedCid(c);
   const { createdAt } = await unwrap((await pinOf(c.env, cid)).denied(cid));
-  return c.json<DeniedCid>({ cid, createdAt: new Date(createdAt).toISOString() });
+  return c.json<DeniedCid>({ cid, createdAt: isoTime(createdAt) });
 }
 
 /**

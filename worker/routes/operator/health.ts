@@ -1,6 +1,7 @@
 /** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../../shared/api.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
+import { isoTime } from '../../../shared/time.ts';
 import { sleep, within } from '../../../shared/streams/timing.ts';
 import { web } from 'sealpin:web';
 import { version } from '../../../package.json';
@@ -112,7 +113,7 @@ function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []):
   const refusal = refusals.find((each) => each.service === service.id);
   if (refusal === undefined) return service;
   const { code, since, seenAt } = refusal;
-  const times = { since: new Date(since).toISOString(), seenAt: new Date(seenAt).toISOString() };
+  const times = { since: isoTime(since), seenAt: isoTime(seenAt) };
   return { ...service, refuses: { code, ...times } };
 }
 

@@ -117,7 +117,7 @@ function sumOf(shares: readonly MigrationShare[]): Migration {
     from: first.from,
     to: first.to,
     state: first.state === 'running' && left === 0 ? 'done' : first.state,
-    startedAt: new Date(Math.min(...shares.map(({ startedAt }) => startedAt))).toISOString(),
+    startedAt: isoTime(Math.min(...shares.map(({ startedAt }) => startedAt))),
     total: sum('total'),
     left,
     failed: sum('failed'),

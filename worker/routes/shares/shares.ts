@@ -15,6 +15,7 @@ import {
 import { webProvider } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
+import { isoTime } from '../../../shared/time.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import { isGatewayOpen, shareEnd, shareMaxima } from '../../env.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
@@ -130,7 +131,7 @@ export async function readShare(c: Ctx): Promise<Response> {
   const { state, password, expiresAt, opensLeft } = status;
   const headers = { ETag: etagOf(status) };
   if (isNotModified(c.req.raw.headers, headers.ETag)) return c.body(null, 304, headers);
-  const body: ShareStatus = { id, state, password, expiresAt: new Date(expiresAt).toISOString(), opensLeft };
+  const body: ShareStatus = { id, state, password, expiresAt: isoTime(expiresAt), opensLeft };
   return c.json(body, 200, headers);
 }
 

@@ -1,5 +1,6 @@
 /** The shares of a backup: their rows are the account's, and the rest is in an object of each. */
 import type { BackupShare } from '../../../../shared/api.ts';
+import { isoTime } from '../../../../shared/time.ts';
 import { reached } from '../delivery.ts';
 import type { BackupShareRow } from './backup-section.ts';
 import { askInBatches } from '../../batches.ts';
@@ -28,7 +29,7 @@ async function withRecord(env: ShareBinding, row: BackupShareRow): Promise<Backu
   const kept = await shareOf(env, row.id).backup();
   if (!kept.ok) return { ...row, state: 'expired', opened: 0, record: null };
   const { state, opens, opened, record } = kept;
-  const expiresAt = new Date(kept.expiresAt).toISOString();
+  const expiresAt = isoTime(kept.expiresAt);
   return { ...row, state, opens, opened, expiresAt, record: record?.toBase64() ?? null };
 }
 

@@ -68,7 +68,7 @@ export function keyEntry(account: string, key: KeyRecord & { hash: string }): Kv
     account,
     label: key.label,
     scopes: key.scopes,
-    createdAt: new Date(key.createdAt).toISOString(),
+    createdAt: isoTime(key.createdAt),
     createdBy: key.createdBy,
     expiresAt: isoTime(key.expiresAt),
   };

@@ -1,6 +1,7 @@
 /** The API keys of an account, as rows, which decide what a key may do. */
 import type { Scope } from '../../../../shared/api.ts';
 import { keyIdOf } from '../../../../shared/crypto/index.ts';
+import { lastTimeMs } from '../../../../shared/time.ts';
 import type { EventRows } from '../event-rows.ts';
 import { covers, isInvitation } from './invitation.ts';
 import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
@@ -45,9 +46,6 @@ const keys = 'SELECT * FROM api_key LEFT JOIN key_limit ON key_limit.key_id = ap
  */
 export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
 
-/** 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write. */
-const lastMs = 253_402_300_799_999;
-
 /**
  * Checks a new key against the key that issues it, whose scopes, expiry and limits it must not
  * exceed.
@@ -59,7 +57,7 @@ export function exceedsIssuer(
   issued: Pick<KeyRecord, 'scopes' | 'expiresAt' | 'limits'>,
 ): Failure | undefined {
   // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
-  if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
+  if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastTimeMs))
     return err('invalid_request', 'expiresAt must be a time until the year 9999');
   if (isInvitation(issued) && issued.scopes.length > 1)
     return err('invalid_request', 'send is the only scope of a key that has it');
