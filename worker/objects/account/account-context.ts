@@ -85,7 +85,7 @@ export class AccountContext {
     this.shares = new ShareRows(sql, this);
     this.uploads = new UploadRows(sql);
     this.parts = new PartRows(sql, this);
-    const isReady = (id: string): boolean => this.files.find(id) !== undefined || this.uploads.find(id) !== undefined;
+    const isReady = (id: string): boolean => this.files.find(id) !== undefined || this.uploads.isUnfinished(id);
     this.claims = new Claims(sql, { isReady, now, leaseMs });
   }
 

@@ -208,13 +208,14 @@ function changedMeanwhile(): Failure {
 }
 
 /**
- * Removes a file in a transaction of the caller's, who then delivers.
+ * Removes a file, with the upload that stored it, in a transaction of the caller's, who then
+ * delivers.
  * @param o.by the ID of the key that does it; null: the clock
  * @param o.requestId goes with the messages
  * @returns undefined where there is none
  */
 export function removeFile(
-  { files, claims, outbox, events, shares, receipts, now }: AccountContext,
+  { files, claims, uploads, outbox, events, shares, receipts, now }: AccountContext,
   fileId: string,
   reason: DeletionReason,
   { by, requestId }: { by: string | null; requestId: string },
@@ -224,6 +225,7 @@ export function removeFile(
   const file = isGone ? undefined : files.remove(fileId, 'ready');
   if (file === undefined) return undefined;
   claims.drop(fileId);
+  uploads.remove(fileId);
   events.add({ action: `file.${reason}`, by, subject: fileId });
   const ended = shares.endOfFile(fileId, { by, requestId });
   receipts.add(

@@ -126,10 +126,9 @@ export class UploadCalls extends AccountCalls {
 
   /** The uploads of the caller's key; with `keys`, those of the account. */
   list(hash: string): Promise<Result<{ uploads: UploadRecord[] }>> {
-    const { uploads, now } = this.context;
     return this.context.as(hash, undefined, ({ key }) => {
-      const listed = uploads.list(key.scopes.includes('keys') ? undefined : key.id);
-      return { ok: true, uploads: listed.filter(({ expiresAt }) => expiresAt > now()) };
+      const listed = this.context.uploads.list(key.scopes.includes('keys') ? undefined : key.id);
+      return { ok: true, uploads: listed.filter((upload) => this.#isThere(upload)) };
     });
   }
 
@@ -279,8 +278,14 @@ export class UploadCalls extends AccountCalls {
     const { key, account } = caller;
     const upload = this.context.uploads.find(uploadId);
     const isTheirs = upload?.createdBy === key.id || (isManaged && key.scopes.includes('keys'));
-    if (upload === undefined || !isTheirs || upload.expiresAt <= this.context.now()) return err('not_found');
+    if (upload === undefined || !isTheirs || !this.#isThere(upload)) return err('not_found');
     return { ok: true, upload, spki: account.spki };
+  }
+
+  /** Tells whether an upload, or the file that it stored, is there: the alarm may be late. */
+  #isThere({ uploadId, state, expiresAt }: UploadRecord): boolean {
+    const { files, now } = this.context;
+    return expiresAt > now() && (state !== 'done' || files.find(uploadId) !== undefined);
   }
 }
 

@@ -85,6 +85,11 @@ export class UploadRows extends StorageRows {
     update(this.sql, 'upload', rowOf(uploadColumns, changes), 'id = ?', id);
   }
 
+  /** Tells whether an upload is there that has neither stored its file nor failed. */
+  isUnfinished(id: string): boolean {
+    return exists(this.sql, `upload WHERE id = ? AND ${isUnfinished}`, id);
+  }
+
   /** Tells whether an upload is open, and belongs to the request with this lease. */
   isHeld(id: string, lease: string): boolean {
     return exists(this.sql, `upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
