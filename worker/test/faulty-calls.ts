@@ -8,9 +8,10 @@ import type { Result } from '../objects/result.ts';
 
 /**
  * A call that fails once, or hangs, before it does anything or after it has done everything; one
- * that is `late`, by a second; or one whose object is too busy.
+ * that is `late`, by a second, or `held` until the test lets it go; or one whose object is too
+ * busy.
  */
-export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late' | 'refused';
+export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late' | 'held' | 'let go' | 'refused';
 
 /** Those that are still to come, by the name of the call. */
 type Faults = Map<string, Fault>;
@@ -81,6 +82,10 @@ export async function faulty<T>(faults: Faults, call: string, work: () => Promis
   faults.delete(call);
   if (fault === 'hangs before') await hang();
   if (fault === 'late') await scheduler.wait(1000);
+  if (fault === 'held') {
+    while (faults.get(call) !== 'let go') await scheduler.wait(5);
+    faults.delete(call);
+  }
   if (fault === 'before') throw new Error(`${call} fails before`);
   const answer = await work();
   if (fault === 'hangs after') await hang();

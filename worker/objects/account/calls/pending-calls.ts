@@ -160,8 +160,9 @@ export class PendingCalls extends AccountCalls {
    * Makes a file of the key `by` ready, after the service holds its bytes; keeps its claim and the
    * files that it names, and releases its parts. An upload whose claim another request has taken
    * over is undone.
-   * @returns why it may not: the claim was taken over, the row swept, the key has no room for it
-   * any more, another file came first, or one that it names is not there
+   * @returns why it may not: the key has ended or the account is disabled, the claim was taken
+   * over, the row swept, the key has no room for it any more, another file came first, or one that
+   * it names is not there
    */
   async commit(fileId: string, by: string, terms: UploadTerms): Promise<Result> {
     if (this.context.row.open === undefined) return timedOut();
@@ -214,10 +215,11 @@ export class PendingCalls extends AccountCalls {
   }
 
   #commit(fileId: string, by: string, { claim, isOnly, names }: UploadTerms): Failure | undefined {
-    const { claims, files, parts, keys, now } = this.context;
-    const isEnded = keys.isInvitation(by) && !keys.isValid(by, now());
+    const { claims, files, parts, keys, settings, now } = this.context;
+    const isEnded = !keys.isValid(by, now());
     const failure =
-      (isEnded ? err('unauthorized', 'the invitation has ended') : undefined) ??
+      (isEnded ? err('unauthorized', 'the API key was revoked or has expired meanwhile') : undefined) ??
+      (settings.get().disabled ? err('account_disabled') : undefined) ??
       claims.keep(claim, fileId) ??
       files.checkAllowance(fileId) ??
       (isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined) ??
