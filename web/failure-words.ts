@@ -51,7 +51,7 @@ export function describeFailure(error: unknown, { errors }: Words): { text: stri
 const whenSending: typeof byCode = {
   aborted: 'not_sent',
   unauthorized: 'api_key',
-  account_disabled: 'api_key',
+  account_disabled: 'disabled',
   link_invalid: 'api_key',
   insufficient_scope: 'scope',
   forbidden: 'forbidden',
@@ -68,15 +68,14 @@ const whenSending: typeof byCode = {
   pinning_failed: 'unreachable',
 };
 
-/** Tells whether the API key of a page has ended, or the link that has it. */
+/** Tells whether the API key of a page does nothing any more, nor the link that has it. */
 export const isOver = (error: unknown): boolean =>
   error instanceof EngineError && (error.code === 'unauthorized' || error.code === 'account_disabled');
 
 /** Sentences for a guest, who has no API key and no account. */
 let toGuests: Partial<Record<EngineError['code'], string>> = {};
 export function speakToGuests({ errors, guestEndedTitle }: Words): void {
-  const ended = `${guestEndedTitle}.`;
-  toGuests = { unauthorized: ended, account_disabled: ended, quota_exceeded: errors.guest_quota };
+  toGuests = { unauthorized: `${guestEndedTitle}.`, quota_exceeded: errors.guest_quota };
 }
 
 /** A sentence about why something was not sent, changed or deleted. */

@@ -1,6 +1,6 @@
 /** The section of a document that says why nothing can be done, and what to do instead. */
 import { EngineError } from './engine-client.ts';
-import { describeSendingFailure, isOver } from './failure-words.ts';
+import { describeSendingFailure } from './failure-words.ts';
 import { byId, setText, show, words } from './states.ts';
 
 export type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
@@ -13,9 +13,11 @@ export function elsewhere({ host, address }: { host: string; address: string }):
 
 /** Why the link of an inbox or an invitation cannot be used. @param ended where it is over */
 export function sendingProblem(error: unknown, ended: Pick<Problem, 'title' | 'text'>, retry: () => void): Problem {
-  if (error instanceof EngineError && error.code === 'link_invalid')
-    return { title: words.incompleteTitle, text: words.incompleteText };
-  return isOver(error) ? ended : { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
+  const { code } = error instanceof EngineError ? error : {};
+  if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
+  return code === 'unauthorized'
+    ? ended
+    : { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
 }
 
 let tryAgain: (() => void) | undefined;

@@ -218,13 +218,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   const ends = [
-    ['invitation', 'unauthorized'],
-    ['inbox', 'account_disabled'],
     ['invitation', 'account_disabled'],
     ['inbox', 'unauthorized'],
+    ['inbox', 'account_disabled'],
+    ['invitation', 'unauthorized'],
   ] as const;
   test.each(ci ? ends : ends.slice(0, 2))(
-    'an %s that is over says so and speaks of no key, whenever it ends: %s',
+    'an %s that is over, or disabled, says so and speaks of no key, whenever that happens: %s',
     async (kind, code) => {
       const owner = receiver.connection;
       const { recipient } = await generateKeys();
@@ -232,15 +232,19 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         kind === 'inbox' ? (await owner.inbox.create({ label: 'office', recipient })).link : (await invited()).link;
       const { page, close } = await receiver.open(link);
       onTestFinished(close);
-      const status = code === 'unauthorized' ? 401 : 403;
+      const isDisabled = code === 'account_disabled';
+      const status = isDisabled ? 403 : 401;
       const end = async (): Promise<void> => {
         const json = { type: '', title: '', status, code };
         await page.context().route('**/v1/**', (route) => route.fulfill({ status, json }));
       };
       const says = async (): Promise<void> => {
         const title = kind === 'inbox' ? 'This inbox is closed' : 'This invitation has ended';
-        await page.getByRole('heading', { name: title }).waitFor();
-        expect(await page.locator('main').innerText()).not.toMatch(/\bkey\b/);
+        const name = isDisabled ? 'Nothing can be sent at the moment' : title;
+        await page.getByRole('heading', { name }).waitFor();
+        const text = await page.locator('main').innerText();
+        expect(text).not.toMatch(/\bkey\b/);
+        if (isDisabled) expect(text).toContain('has disabled the account that this belongs to. Nothing is deleted.');
       };
       await shows(page, 'compose');
       await page.locator('#choose').setInputFiles([file()]);
@@ -257,11 +261,12 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await shows(page, 'compose');
       await send(page);
       await end();
+      const hasText = isDisabled ? /has disabled the account/ : /^This invitation has ended\.$/;
       await page.locator('#take-back').click();
-      await page.locator('#sent-error', { hasText: /^This invitation has ended\.$/ }).waitFor();
+      await page.locator('#sent-error', { hasText }).waitFor();
       await page.locator('#change').click();
       await page.getByRole('button', { name: 'Change it' }).click();
-      await page.locator('#sent-error', { hasText: /^This invitation has ended\.$/ }).waitFor();
+      await page.locator('#sent-error', { hasText }).waitFor();
       await page.locator('#sent-more').click();
       await says();
     },

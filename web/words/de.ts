@@ -380,12 +380,12 @@ export const de: Words = {
     other: 'Auf dieser Seite ging etwas schief. Versuchen Sie es noch einmal.',
     not_sent: 'Abgebrochen. Es gibt keinen Link, also kann niemand öffnen, was schon gesendet war.',
     api_key: 'Dieser Schlüssel gehört nicht zu diesem Dienst, oder er ist beendet.',
+    disabled:
+      'Wer diesen Dienst betreibt, hat das Konto dazu gesperrt. Gelöscht ist nichts. Versuchen Sie es später wieder.',
     scope: 'Dieser API-Schlüssel darf das nicht.',
     forbidden: 'Das erlaubt der Dienst nicht.',
     quota: 'Dafür ist kein Platz: Die Grenze dieses Kontos oder Links ist erreicht.',
-    guest_quota:
-      'Diese Einladung kann gerade nicht mehr speichern. Nehmen Sie einen Link zurück, oder fragen Sie, wer Sie ' +
-      'eingeladen hat.',
+    guest_quota: 'Diese Einladung ist voll. Nehmen Sie einen Link zurück, oder fragen Sie, wer Sie eingeladen hat.',
     too_large: 'Eine Datei ist größer, als dieser Dienst annimmt.',
     name: 'Der Name einer Datei hat Zeichen, die sich nicht senden lassen. Benennen Sie sie um.',
     too_much: 'Das sind zu viele Dateien, oder die Nachricht ist zu lang. Senden Sie weniger auf einmal.',

@@ -365,6 +365,9 @@ export const en = {
     other: 'Something went wrong in this page. Try again.',
     not_sent: 'Cancelled. There is no link, so nobody can open what had been sent.',
     api_key: 'This key is not one of this service, or it has ended.',
+    disabled:
+      'The operator of this service has disabled the account that this belongs to. Nothing is deleted. Try again ' +
+      'later.',
     scope: 'This API key may not do that.',
     forbidden: 'The service does not allow that.',
     quota: 'There is no room for it: the limit of this account or link is reached.',
