@@ -43,9 +43,10 @@ function backedUp<E extends v.ObjectEntries>({ entries }: { readonly entries: E 
 
 /**
  * Position at which a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by
- * its number, or a receipt (`r`) by its file ID; without one, at the first of them.
+ * its number, a receipt (`r`) by its file ID, or a used URL (`u`) by key ID and name; without one,
+ * at the first of them.
  */
-const cursorPattern = /^([kfse]([1-9][0-9]{0,14})?|r([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?)$/;
+const cursorPattern = /^([kfse]([1-9][0-9]{0,14})?|r([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?|u([0-9a-f]{80})?)$/;
 const Cursor = v.pipe(v.string(), v.regex(cursorPattern, 'cursor is not one that this service gave out'));
 
 export const BackupQuery = v.object({
@@ -102,6 +103,7 @@ export type BackupKey = v.InferOutput<typeof BackupKey>;
 /**
  * A file. `tags`: HMACs of its tags, `denied`: its CID is on the denylist. `rewrapped`: how often
  * its header was sealed to another pair; `isBehind`: it still is sealed to the pair before.
+ * `isProvisional`: it stays only if another upload of its key names it.
  */
 export const BackupFile = v.strictObject({
   ...backedUp(v.omit(StoredFile, ['size', 'metadata', 'pins'])),
@@ -121,6 +123,7 @@ export const BackupFile = v.strictObject({
   denied: v.boolean(),
   rewrapped: v.optional(Count),
   isBehind: v.optional(v.literal(true)),
+  isProvisional: v.optional(v.literal(true)),
 });
 export type BackupFile = v.InferOutput<typeof BackupFile>;
 
@@ -163,6 +166,10 @@ export const BackupEvent = v.strictObject({
 });
 export type BackupEvent = v.InferOutput<typeof BackupEvent>;
 
+/** A signed URL that may be used once, and was. `name`: the SHA-256 of its own. */
+export const BackupSignedUse = v.strictObject({ apiKey: KeyId, name: Hash, expiresAt: Time });
+export type BackupSignedUse = v.InferOutput<typeof BackupSignedUse>;
+
 /**
  * A page of a backup. `pinsOf`: the `SERVICE_ID` whose name the pins have. `after`: where it
  * begins, null for the first page; `next`: where the page after it begins, null for the last one.
@@ -181,6 +188,7 @@ export const BackupPage = v.strictObject({
   shares: v.array(BackupShare),
   receipts: v.array(BackupReceipt),
   events: v.array(BackupEvent),
+  signedUses: v.optional(v.array(BackupSignedUse)),
 });
 export type BackupPage = v.InferOutput<typeof BackupPage>;
 

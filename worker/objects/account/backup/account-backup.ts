@@ -23,7 +23,7 @@ const notEmpty = 'there is an account with this ID already: a backup is restored
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
-type BackupContext = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' | 'rotation'>;
+type BackupContext = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' | 'rotation' | 'now'>;
 type SettingContext = Pick<BackupContext, 'sql' | 'settings'>;
 type RestoreProgress = { next: string | null; disabled: number };
 
@@ -90,7 +90,7 @@ function pairOf({ row }: Pick<BackupContext, 'row'>): Pick<RowPage, 'pair'> {
  * without the account
  */
 export function restorePage(context: BackupContext, page: RowPage): Failure | undefined {
-  const { sql, row, settings, events, rotation } = context;
+  const { sql, row, settings, events, rotation, now } = context;
   const progress = progressOf(sql);
   if (progress === undefined) {
     if (row.id !== undefined) return err('conflict', notEmpty);
@@ -111,7 +111,7 @@ export function restorePage(context: BackupContext, page: RowPage): Failure | un
     if (order < 0) return undefined;
   }
   if (pairOf(context).pair !== page.pair) return err('conflict', otherPair);
-  for (const each of sections) each.write(sql, page);
+  for (const each of sections) each.write(sql, page, now());
   row.count(
     page.files.length,
     page.files.reduce((sum, { bytes }) => sum + bytes, 0),

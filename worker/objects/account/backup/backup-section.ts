@@ -5,14 +5,16 @@ import {
   BackupKey,
   BackupReceipt,
   BackupShare,
+  BackupSignedUse,
   type BackupPage,
   receiptDays,
 } from '../../../../shared/api.ts';
 import { dayMs } from '../../../../shared/time.ts';
-import { integer, json, optional, parsed, recordOf, rowOf, shown } from '../../columns.ts';
+import { integer, json, optional, parsed, recordOf, rowOf, shown, text, time } from '../../columns.ts';
 import { shareRetentionMs } from '../../share/share.ts';
 import { all, exists, insert } from '../../sql.ts';
 import { rows as files, wholeFileColumns } from '../files/file-rows.ts';
+import { ProvisionalFiles } from '../files/provisional-files.ts';
 import { KeyLimits } from '../keys/key-limits.ts';
 import { activeShares, insertShare, shareColumns } from '../shares/share-rows.ts';
 import {
@@ -30,7 +32,10 @@ import {
 export type BackupShareRow = Omit<BackupShare, 'state' | 'opened' | 'record'>;
 
 /** The lists of a page, as the account's object has them. */
-export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events'> & { shares: BackupShareRow[] };
+export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events' | 'signedUses'> & {
+  shares: BackupShareRow[];
+};
+type ItemOf<K extends keyof Lists> = NonNullable<Lists[K]>[number];
 
 /**
  * An item, and the position behind which the next one is. Positions are numbers without leading
@@ -48,7 +53,7 @@ export type Section = {
    */
   read(sql: SqlStorage, page: Lists, after: string, limit: number): { count: number; next: string | undefined };
   /** Writes the rows of a page, in a transaction of the caller's. */
-  write(sql: SqlStorage, page: Lists): void;
+  write(sql: SqlStorage, page: Lists, nowMs: number): void;
 };
 
 /**
@@ -59,19 +64,20 @@ export type Section = {
 function section<K extends keyof Lists>(
   name: K,
   letter: string,
-  rows: (sql: SqlStorage, after: string, limit: number) => Placed<Lists[K][number]>[],
-  insertRow: (sql: SqlStorage, item: Lists[K][number]) => void,
+  rows: (sql: SqlStorage, after: string, limit: number) => Placed<ItemOf<K>>[],
+  insertRow: (sql: SqlStorage, item: ItemOf<K>, nowMs: number) => void,
 ): Section {
   return {
     letter,
     read(sql, page, after, limit) {
       const found = rows(sql, after, limit + 1);
       const taken = found.slice(0, limit);
-      page[name] = taken.map(({ item }) => item) as Lists[K];
+      // Earlier versions do not know all lists.
+      if (taken.length > 0) page[name] = taken.map(({ item }) => item) as Lists[K];
       return { count: taken.length, next: found.length > limit ? (taken.at(-1)?.position ?? after) : undefined };
     },
-    write(sql, page) {
-      for (const item of page[name]) insertRow(sql, item);
+    write(sql, page, nowMs) {
+      for (const item of page[name] ?? []) insertRow(sql, item, nowMs);
     },
   };
 }
@@ -109,8 +115,8 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
   });
 }
 
-const fileSection = section('files', 'f', fileRows, (sql, file) => {
-  const { number, fileId, tags, denied, isBehind, createdBy, bytes } = file;
+const fileSection = section('files', 'f', fileRows, (sql, file, nowMs) => {
+  const { number, fileId, tags, denied, isBehind, isProvisional, createdBy, bytes } = file;
   insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
   new KeyLimits(sql).count(createdBy, 1, bytes);
   const columns = { ...detailColumns, ...changeColumns };
@@ -122,6 +128,11 @@ const fileSection = section('files', 'f', fileRows, (sql, file) => {
   for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
   if (denied) insert(sql, 'denied_file', { file_id: fileId });
   if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
+  if (isProvisional !== true) return;
+  // Its time begins again: its sender could not go on meanwhile.
+  const provisional = new ProvisionalFiles(sql);
+  provisional.add(fileId, createdBy);
+  provisional.begin(fileId, nowMs);
 });
 
 function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupFile>[] {
@@ -130,7 +141,8 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
     sql,
     `SELECT *, (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
        EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied,
-       EXISTS (SELECT 1 FROM rotation_file WHERE rotation_file.file_id = file.file_id) AS is_behind
+       EXISTS (SELECT 1 FROM rotation_file WHERE rotation_file.file_id = file.file_id) AS is_behind,
+       EXISTS (SELECT 1 FROM provisional_file WHERE provisional_file.file_id = file.file_id) AS is_provisional
      FROM ${files} WHERE state = 'ready' AND seq > ? ORDER BY seq LIMIT ?`,
     Number(after),
     limit,
@@ -144,6 +156,7 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
       ...(details !== null && { details }),
       ...(rewrapped > 0 && { rewrapped }),
       ...(row['is_behind'] === 1 && { isBehind: true as const }),
+      ...(row['is_provisional'] === 1 && { isProvisional: true as const }),
     };
     return { position: String(file.number), item };
   });
@@ -176,6 +189,22 @@ function eventRows(sql: SqlStorage, after: string, limit: number): Placed<Backup
   });
 }
 
+/** Signed URLs that were used, which would work once more otherwise. */
+const signedUseSection = section('signedUses', 'u', signedUseRows, (sql, use) => {
+  insert(sql, 'signed_use', rowOf(signedUseColumns, parsed(signedUseColumns, use)));
+});
+
+const signedUseColumns = { apiKey: text('api_key'), name: text('name'), expiresAt: time('expires_at') };
+
+function signedUseRows(sql: SqlStorage, after: string, limit: number): Placed<BackupSignedUse>[] {
+  const query = `SELECT * FROM signed_use WHERE (api_key, name) > (substr(?1, 1, 16), substr(?1, 17))
+    ORDER BY api_key, name LIMIT ?2`;
+  return all(sql, query, after, limit).map((row) => {
+    const item = shown(signedUseColumns, BackupSignedUse, recordOf(signedUseColumns, row));
+    return { position: item.apiKey + item.name, item };
+  });
+}
+
 /** Shares whose objects have their records. */
 const shareSection = section('shares', 's', shareRows, (sql, { number, ...share }) => {
   const row = parsed(shareColumns, share);
@@ -195,4 +224,11 @@ function shareRows(sql: SqlStorage, after: string, limit: number): Placed<Backup
  * Sections in the order of the pages. Shares are the last: once they are restored anybody may open
  * them, which needs their files, and adds events behind those of the backup.
  */
-export const sections: readonly Section[] = [keySection, fileSection, receiptSection, eventSection, shareSection];
+export const sections: readonly Section[] = [
+  keySection,
+  fileSection,
+  receiptSection,
+  eventSection,
+  signedUseSection,
+  shareSection,
+];

@@ -49,7 +49,7 @@ export class Claims extends StorageRows<ClaimOptions> {
     );
     if (row === undefined) {
       if (claim.expiresAt !== undefined && this.isUsed(claim))
-        return err('gone', 'this URL has stored its file, and the file was deleted');
+        return err('gone', 'this URL has stored its file already');
       this.#hold(claim, fileId, this.#leaseMs());
       return { ok: true };
     }
