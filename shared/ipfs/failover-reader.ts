@@ -4,14 +4,13 @@
  */
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
-import type { BufferPool } from '../streams/buffer-pool.ts';
-import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { within } from '../streams/timing.ts';
 import type { BlockOptions, BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
-import { sha256 } from './tree.ts';
-import { CarError, carReader, type CarBlock, type CarReader } from './car-reader.ts';
-import { bytesOfCid, type Cid } from './cid.ts';
+import { CarError } from './car-reader.ts';
+import type { Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
+import { sourceReader, type SourceReader } from './source-reader.ts';
+import { sha256 } from './tree.ts';
 
 type FailoverOptions = BlockOptions & {
   /** The byte of the file (exclusive) up to which blocks are needed; undefined: all of it. */
@@ -26,8 +25,17 @@ type FailoverOptions = BlockOptions & {
 /** Number of failures of each source in one file, and the last one. */
 export type Strikes = Map<BlockSource, { count: number; error: SealpinError }>;
 
-/** A source that has so many strikes is not asked again. Wrong bytes are as bad as all of them. */
+/**
+ * A source that has so many strikes is not asked again, unless it was a block that it lacked or had
+ * damaged: then it is asked for others after all other sources. Wrong bytes are as bad as all of
+ * them.
+ */
 const maxStrikes = 3;
+
+/** Codes of a source that answers, and does not have a block. */
+const lacking = ['pinning_lost', 'not_found'] as const;
+/** Codes of a source that does not answer. */
+const silent = ['pinning_unavailable', 'pinning_timeout', 'service_unreachable'] as const;
 
 /** A block that does not have the hash in its CID. */
 class IntegrityError extends SealpinError {
@@ -49,6 +57,8 @@ type Search = {
   readonly request: BlockRequest;
   /** Sources that may still be asked. */
   readonly candidates: (BlockSource | undefined)[];
+  /** Those of them that are asked when no other one is left. */
+  readonly doubted: Set<BlockSource>;
   readonly running: Map<BlockSource, Promise<Attempt>>;
   readonly failures: SourceFailure[];
   brokenOff?: BlockSource;
@@ -76,14 +86,14 @@ export class FailoverReader {
 
   /**
    * Fetches a block.
-   * @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of
-   * the last failure
+   * @throws when every source failed: content_mismatch if one gave wrong bytes, and none that
+   * answered may have the right ones; else the code of the last failure
    */
   readonly fetchBlock: FetchBlock = async (request) => {
     this.#options.signal.throwIfAborted();
     const others = this.#sources.filter((source) => source !== this.#current);
     const candidates = [this.#current, ...others, this.#hasDelivered ? this.#current : undefined];
-    const search: Search = { request, candidates, running: new Map(), failures: [] };
+    const search: Search = { request, candidates, doubted: new Set(), running: new Map(), failures: [] };
     const { running, failures } = search;
     try {
       for (;;) {
@@ -116,20 +126,24 @@ export class FailoverReader {
 
   /** Asks the next source that may be asked. @returns whether there was one */
   #startNext(search: Search): boolean {
-    const { candidates, running, failures } = search;
+    const { candidates, doubted, running, failures } = search;
     for (let source = candidates.shift(); source || candidates.length > 0; source = candidates.shift()) {
       if (!source || running.has(source)) continue;
       const strikes = this.#options.strikes.get(source);
-      if (strikes && strikes.count >= maxStrikes) {
-        failures.push({ source, error: strikes.error });
-        continue;
-      }
-      const attempt = this.#attempt(search, source);
-      attempt.catch(() => undefined); // another one may have ended the block
-      running.set(source, attempt);
-      return true;
+      if (strikes === undefined || strikes.count < maxStrikes) return this.#start(search, source);
+      const mayHaveOthers = isSealpinError(strikes.error, 'content_mismatch', ...lacking);
+      if (mayHaveOthers && !failures.some((failure) => failure.source === source)) doubted.add(source);
+      else failures.push({ source, error: strikes.error });
     }
-    return false;
+    const [last] = running.size === 0 ? doubted : [];
+    return last !== undefined && doubted.delete(last) && this.#start(search, last);
+  }
+
+  #start(search: Search, source: BlockSource): true {
+    const attempt = this.#attempt(search, source);
+    attempt.catch(() => undefined); // another one may have ended the block
+    search.running.set(source, attempt);
+    return true;
   }
 
   async #attempt(search: Search, source: BlockSource): Promise<Attempt> {
@@ -177,10 +191,11 @@ export class FailoverReader {
     const { requests, signal } = this.#connections.get(source) ?? this.#connect(source);
     const bytes = await this.#within(requests.fetchBlock(request, signal));
     if (await this.#isWanted(bytes, request)) return bytes;
-    // Who makes a CAR may leave it to us to hash leaves. A single block it does hash: so it learns
-    // of the damage, and may have another copy.
+    // Who makes a CAR, or a stream of leaves, may leave it to us to hash them. A single block it
+    // does hash: so it learns of the damage, and may have another copy.
+    const isStream = source.car !== undefined || source.read !== undefined;
     const single =
-      source.car && (await this.#within(source.block(request.cid.text, signal)).catch(() => signal.throwIfAborted()));
+      isStream && (await this.#within(source.block(request.cid.text, signal)).catch(() => signal.throwIfAborted()));
     if (single && (await this.#isWanted(single, request))) return single;
     throw new IntegrityError(request);
   }
@@ -228,164 +243,22 @@ function asBroken(error: SealpinError): SealpinError {
 }
 
 /**
- * One error for the failures of all sources: wrong bytes come first, else the last failure decides.
- * A CAR that cannot be read is not known to be wrong.
+ * One error for the failures of all sources: wrong bytes come first, unless another source that
+ * answered may have the right ones, else the last failure decides. A CAR that cannot be read is not
+ * known to be wrong.
  */
 function summaryOf(all: readonly SourceFailure[]): SealpinError {
   const own = all.filter(({ source, error }) => !source.isShortWay || error.code === 'content_mismatch');
   const failures = own.length > 0 ? own : all;
   const isWrong = ({ error }: SourceFailure) => error.code === 'content_mismatch' && !(error instanceof CarError);
-  const decisive = failures.find(isWrong) ?? failures.at(-1);
+  const wrong = failures.find(isWrong);
+  const refuses = ({ source, error }: SourceFailure) =>
+    source !== wrong?.source && !isSealpinError(error, 'content_mismatch', ...lacking, ...silent);
+  const decisive = (wrong && failures.findLast(refuses)) ?? wrong ?? failures.at(-1);
   if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
   const { code, reason, hint, retryAfterSeconds } = decisive.error;
   // A source that was asked again and failed in the same way is named once.
   const detail = [...new Set(failures.map(({ source, error }) => `${source.id}: ${error.message}`))].join('; ');
   const cause = failures.length === 1 ? decisive.error : new AggregateError(failures.map(({ error }) => error));
   return new SealpinError(code, detail, { cause, reason, hint, retryAfterSeconds });
-}
-
-/** Unverified blocks from one source. */
-interface SourceReader {
-  fetchBlock(request: BlockRequest, signal: AbortSignal): Promise<Uint8Array>;
-  /** Cancels an open stream; the next `fetchBlock` opens another. */
-  close(reason?: unknown): Promise<void>;
-}
-
-/** Uses the best that a source offers: CARs, else byte ranges for leaves, else single blocks. */
-function sourceReader(
-  root: Cid,
-  source: BlockSource,
-  { end, pool }: Pick<FailoverOptions, 'end' | 'pool'>,
-): SourceReader {
-  const { car, read } = source;
-  if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal), pool);
-  if (read) {
-    return rangeSourceReader(source, pool, ({ start, contiguousBytes }, signal) =>
-      read.call(source, root.text, start, contiguousBytes, signal),
-    );
-  }
-  return { fetchBlock: ({ cid }, signal) => source.block(cid.text, signal), close: async () => undefined };
-}
-
-/** Leaves come from one stream for as many as follow each other, interior nodes one by one. */
-function rangeSourceReader(
-  source: BlockSource,
-  pool: BufferPool | undefined,
-  open: (request: BlockRequest, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
-): SourceReader {
-  let reader: ByteReader | undefined;
-  let position = 0;
-  let remaining = 0;
-
-  async function close(reason?: unknown): Promise<void> {
-    const closing = reader;
-    reader = undefined;
-    await closing?.cancel(reason);
-  }
-
-  return {
-    async fetchBlock(request, signal) {
-      const { cid, start, fileBytes, contiguousBytes } = request;
-      if (fileBytes === undefined || contiguousBytes === 0) return source.block(cid.text, signal);
-      if (!reader || start !== position || fileBytes > remaining) {
-        await close();
-        const stream = await open(request, signal).catch((error: unknown) => {
-          if (!isSealpinError(error, 'pinning_lost')) throw error;
-          return undefined;
-        });
-        // It lacks a leaf, and may have, or find, this one.
-        if (stream === undefined) return source.block(cid.text, signal);
-        reader = byteReader(stream, pool);
-        position = start;
-        remaining = contiguousBytes;
-      }
-      const bytes = await reader.read(fileBytes);
-      if (bytes.length < fileBytes) throw new SealpinError('pinning_failed', 'its stream ended early');
-      position += bytes.length;
-      remaining -= bytes.length;
-      if (remaining === 0) await close();
-      return bytes;
-    },
-    close,
-  };
-}
-
-/**
- * Unneeded bytes before a needed block: the path to a range, or, from a gateway without ranges, the
- * file so far.
- */
-const maxUnneededBytes = 16_777_216;
-const maxUnneededBlocks = 4096;
-
-/**
- * The smallest common leaves (`size-16384` of Kubo's chunker): they bound the blocks that lie
- * before a range.
- */
-const smallLeafBytes = 16_384;
-
-/**
- * Blocks that are remembered: a CAR without duplicates has a leaf once that the file has often.
- * Few, because a buffer that lives longer is promoted to V8's old generation, which then is
- * collected some thirty times for a file of 256 MiB.
- */
-const rememberedBlocks = 2;
-
-/** All blocks come from CARs that begin with the root and are in depth-first order. */
-function carSourceReader(
-  open: (start: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
-  pool: BufferPool | undefined,
-): SourceReader {
-  let reader: CarReader | undefined;
-  /** A block that was read and not asked for yet. */
-  let lookahead: CarBlock | undefined;
-  let recent: CarBlock[] = [];
-  let position = 0;
-  let unneededBytesLeft = 0;
-  let unneededBlocksLeft = 0;
-
-  async function close(reason?: unknown): Promise<void> {
-    const closing = reader;
-    reader = undefined;
-    lookahead = undefined;
-    recent = [];
-    await closing?.cancel(reason);
-  }
-
-  async function openAt(start: number, signal: AbortSignal): Promise<CarReader> {
-    await close();
-    reader = carReader(await open(start, signal), pool);
-    position = start;
-    unneededBytesLeft = start + maxUnneededBytes;
-    unneededBlocksLeft = Math.ceil(start / smallLeafBytes) + maxUnneededBlocks;
-    return reader;
-  }
-
-  return {
-    async fetchBlock({ cid, start, fileBytes = 0 }, signal) {
-      const blocks = reader && start === position ? reader : await openAt(start, signal);
-      const wanted = bytesOfCid(cid);
-      const isWanted = (block: CarBlock) => equalBytes(block.cid, wanted);
-      for (;;) {
-        const block = lookahead ?? (await blocks.next());
-        lookahead = undefined;
-        if (block && isWanted(block)) {
-          if (pool === undefined) recent = [block, ...recent].slice(0, rememberedBlocks);
-          position += fileBytes;
-          return block.bytes;
-        }
-        const repeated = recent.find(isWanted);
-        if (repeated) {
-          lookahead = block;
-          position += fileBytes;
-          return repeated.bytes;
-        }
-        if (!block) throw new CarError(`the CAR ends without ${cid.text}`, { isCutOff: true });
-        unneededBytesLeft -= block.bytes.length;
-        unneededBlocksLeft -= 1;
-        if (unneededBytesLeft < 0 || unneededBlocksLeft < 0)
-          throw new CarError(`the CAR has other blocks instead of ${cid.text}`);
-      }
-    },
-    close,
-  };
 }

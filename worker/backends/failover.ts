@@ -1,22 +1,22 @@
 /** Peers of a service that can all do the same, of which some may be down. */
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, type Code } from '../../shared/errors.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
 import { withinLimit } from './time-limit.ts';
 
 /** The longest wait for a short answer of one peer while another one may give it, in ms. */
 export const shortMs = 3_000;
 
-/** Tells whether another peer may succeed where this one failed. */
-function isElsewhere(error: unknown): error is SealpinError {
-  return isSealpinError(error, 'pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full');
-}
+/** Codes of failures after which another peer may succeed. */
+const elsewhere = ['pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full'] as const;
+/** Those of a read: what one peer has damaged, another one may have whole. */
+export const whileReading: readonly Code[] = [...elsewhere, 'pinning_failed'];
 
 /**
  * Ranks a failure by how little a retry changes it. Lost bytes may be, and room may be found, at a
  * peer that is down now.
  */
 function lastingOf({ code }: SealpinError): number {
-  return code === 'pinning_lost' ? 2 : code === 'disk_full' ? 1 : 0;
+  return code === 'pinning_lost' ? 2 : code === 'disk_full' || code === 'pinning_failed' ? 1 : 0;
 }
 
 /**
@@ -88,11 +88,17 @@ export class Failover<T> {
 
   /**
    * Asks some of the peers one after the other until one succeeds.
+   * @param codes of the failures after which the next one is asked
    * @returns also those that come after it
    * @throws the failure that another attempt may change, otherwise the last; the reason of the
    * signal once it is aborted, for which no further peer is blamed
    */
-  async from<R>(peers: readonly T[], signal: AbortSignal, ask: Ask<T, R>): Promise<{ result: R; rest: readonly T[] }> {
+  async from<R>(
+    peers: readonly T[],
+    signal: AbortSignal,
+    ask: Ask<T, R>,
+    codes: readonly Code[] = elsewhere,
+  ): Promise<{ result: R; rest: readonly T[] }> {
     let failure = new SealpinError('pinning_unavailable', 'there is no other peer to ask');
     for (const [index, peer] of peers.entries()) {
       signal.throwIfAborted();
@@ -100,8 +106,8 @@ export class Failover<T> {
       try {
         return { result: await ask(peer, signal, rest), rest };
       } catch (error) {
-        if (!isElsewhere(error)) throw error;
-        if (error.code !== 'pinning_lost') this.avoid(peer);
+        if (!isSealpinError(error, ...codes)) throw error;
+        if (isSealpinError(error, 'pinning_unavailable', 'pinning_timeout', 'disk_full')) this.avoid(peer);
         if (index === 0 || lastingOf(error) <= lastingOf(failure)) failure = error;
       }
     }
@@ -123,7 +129,7 @@ export async function failoverStream<T>(
   const end = offset + length;
   let at = offset;
   const next = (peers: readonly T[]) =>
-    failover.from(peers, signal, async (peer) => (await open(peer, at, end - at)).getReader());
+    failover.from(peers, signal, async (peer) => (await open(peer, at, end - at)).getReader(), whileReading);
   let { result: reader, rest } = await next(order);
   let hasEnded = false;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SealpinError } from '../../errors.ts';
 import { carOf, cidBuilder, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
-import { bytesOf, identical, randomBytes, stored } from './source.ts';
+import { bytesOf, identical, randomBytes, stored, streamOf } from './source.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
@@ -142,23 +142,87 @@ describe('openFile', () => {
     await expect(read(cid, [{ ...damaged, car }])).rejects.toMatchObject({ code: 'content_mismatch' });
   });
 
+  /** What a source has of each of two leaves. */
+  const states = ['whole', 'damaged', 'lacking'] as const;
+  const damages = states.flatMap((first) => states.map((second) => [first, second]));
+
+  /** A source whose leaves are in these states, as one of blocks and as one of streams. */
+  function inState(of: (typeof states)[number][], { blocks, cid }: Awaited<ReturnType<typeof stored>>, id: string) {
+    const leaves = [...blocks.keys()].filter((each) => each !== cid);
+    const leafOf = (each: string): Uint8Array => {
+      const state = of[leaves.indexOf(each)];
+      if (state === 'lacking') throw new SealpinError('pinning_lost', 'it was not found');
+      const block = present(blocks.get(each));
+      return state === 'damaged' ? block.with(0, 255 - itemOf(block, 0)) : block;
+    };
+    const single: BlockSource = { id, block: async (each) => leafOf(each) };
+    async function read(_: string, start: number, length: number): Promise<ReadableStream<Uint8Array>> {
+      const wanted = leaves.slice(start / leafBytes, (start + length) / leafBytes);
+      return streamOf(...wanted.map((each) => leafOf(each)));
+    }
+    return [single, { ...single, read }] satisfies BlockSource[];
+  }
+
+  it('S62: a file is read while each block is whole at one source, whatever others have of it', async () => {
+    const two = await stored(randomBytes(2 * leafBytes));
+    for (const [index, first] of damages.entries())
+      for (const second of damages.slice(index)) {
+        const [one, other] = [inState(first, two, 'one'), inState(second, two, 'other')];
+        const missing = first.findIndex((state, at) => state !== 'whole' && second[at] !== 'whole');
+        const isDamaged = [first[missing], second[missing]].includes('damaged');
+        for (const form of [0, 1]) {
+          const reading = read(two.cid, [itemOf(one, form), itemOf(other, form)]);
+          const about = `${first.join()} and ${second.join()}, ${form === 0 ? 'by blocks' : 'as a stream'}`;
+          if (missing < 0) expect((await reading).length, about).toBe(two.file.length);
+          else
+            await expect(reading, about).rejects.toMatchObject({
+              code: isDamaged ? 'content_mismatch' : 'pinning_lost',
+            });
+        }
+      }
+  });
+
+  it('S62: many damaged blocks at two sources are read from the other one each, in every range', async () => {
+    const many = await stored(randomBytes(8 * leafBytes));
+    const leaves = Array.from({ length: 8 }, (_, index) => index);
+    const half = (rest: number) => leaves.map((index) => (index % 2 === rest ? 'whole' : 'damaged'));
+    const sources = [0, 1].map((rest) => itemOf(inState(half(rest), many, String(rest)), 1));
+    const file = await openFile(many.cid, sources);
+    for (const index of leaves) {
+      const range = [index * leafBytes, Math.min(index + 2, 8) * leafBytes] as const;
+      expect(identical(await bytesOf(file.read(...range)), many.file.subarray(...range)), `from ${index}`).toBe(true);
+    }
+  });
+
   it('S73: fails when no source has a block any more', async () => {
     const { cid, blocks, single } = await stored(randomBytes(2 * leafBytes));
     blocks.delete(itemOf([...blocks.keys()], 1));
     await expect(read(cid, [single])).rejects.toMatchObject({ code: 'pinning_unavailable' });
   });
 
-  it('reports the failures of all sources, wrong bytes first', async () => {
+  it('reports the failures of all sources, wrong bytes first unless another one may have the right ones', async () => {
     const dishonest: BlockSource = { id: 'dishonest', block: async () => new Uint8Array(10) };
-    const gone: BlockSource = {
-      id: 'gone',
-      block: () => Promise.reject(new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 })),
-    };
-    await expect(read(big.cid, [dishonest, gone])).rejects.toMatchObject({
-      code: 'content_mismatch',
-      message: expect.stringMatching(/dishonest: .*; gone: later/),
+    const busy = new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 });
+    const gone = new SealpinError('not_found', 'later');
+    const down = new SealpinError('service_unreachable', 'later');
+    const other = (error: SealpinError): BlockSource => ({
+      id: 'other',
+      async block() {
+        throw error;
+      },
     });
-    await expect(read(big.cid, [gone])).rejects.toMatchObject({ code: 'rate_limited', retryAfterSeconds: 7 });
+    const wrong = { code: 'content_mismatch' };
+    const codes = [
+      [busy, { code: 'rate_limited', retryAfterSeconds: 7 }],
+      [gone, wrong],
+      [down, wrong],
+    ] as const;
+    for (const [error, expected] of codes) {
+      const message = { message: expect.stringMatching(/dishonest: .*; other: later/) };
+      await expect(read(big.cid, [dishonest, other(error)])).rejects.toMatchObject({ ...expected, ...message });
+      const { code } = error;
+      await expect(read(big.cid, [other(error)])).rejects.toMatchObject({ code });
+    }
   });
 
   it('S89: stops with the reason of the signal, before and while reading', async () => {

@@ -3,14 +3,17 @@
  * Each part of a file goes to one Kubo, which verifies it; the peers that are to hold it fetch it
  * from there. Any peer of the list does where another one is down, or full.
  */
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { parseCid, sha256 } from '../../../shared/ipfs/index.ts';
+import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { anchorOf, importAnchor } from '../anchor.ts';
 import { agreedPins } from './agreed-pins.ts';
-import { clusterPeers, type ClusterPeer, type PeersOptions } from './cluster-peers.ts';
+import { clusterPeers, type ClusterPeer, type ClusterPeers, type PeersOptions } from './cluster-peers.ts';
 import { clusterImport, importEmptyBlock } from './cluster-import.ts';
 import { pinAtPeers } from './cluster-pin.ts';
 import type { Replication } from './cluster-rest.ts';
 import type { BlockImport, PinningService } from '../contract.ts';
-import { failoverStream } from '../failover.ts';
+import { failoverStream, whileReading } from '../failover.ts';
 
 export type ClusterOptions = PeersOptions & {
   /** Number of peers that hold a file; undefined: as the peers are configured. */
@@ -62,11 +65,7 @@ export function cluster(o: ClusterOptions): PinningService {
       return (await agreed(cid, signal)) === undefined ? 'absent' : 'foreign';
     },
 
-    // Each Kubo says at once what it does not have: a search of the network would not end.
-    async block(cid, signal) {
-      const order = await cluster.forReading(cid, signal);
-      return (await peers.from(order, signal, (peer) => peer.kubo.block(cid, signal))).result;
-    },
+    block: (cid, signal) => blockAt(cluster, cid, signal),
 
     ...damagedBlocks(all),
 
@@ -85,6 +84,29 @@ export function cluster(o: ClusterOptions): PinningService {
       return { version: first.version, peers: { answering: answering.length, listed: all.length } };
     },
   };
+}
+
+/**
+ * A block of the first peer that gives the right bytes. Each Kubo says at once what it does not
+ * have: a search of the network would not end.
+ * @returns wrong bytes only where every peer has such, or none
+ */
+async function blockAt({ peers, forReading }: ClusterPeers, cid: string, signal: AbortSignal): Promise<Uint8Array> {
+  const { digest } = parseCid(cid);
+  let damaged: Uint8Array | undefined;
+  const order = await forReading(cid, signal);
+  const ask = async ({ kubo }: ClusterPeer): Promise<Uint8Array> => {
+    const bytes = await kubo.block(cid, signal);
+    if (equalBytes(await sha256(bytes), digest)) return bytes;
+    damaged ??= bytes;
+    throw new SealpinError('pinning_lost', `what a peer has of ${cid} is damaged`);
+  };
+  try {
+    return (await peers.from(order, signal, ask, whileReading)).result;
+  } catch (error) {
+    if (damaged !== undefined && isSealpinError(error, 'pinning_lost')) return damaged;
+    throw error;
+  }
 }
 
 /**

@@ -96,7 +96,7 @@ export function files(tool: Tool): void {
     flip(wrong, leafBytes + 1);
     const dishonest: BlockSource = {
       id: 'dishonest',
-      block: single.block,
+      block: async (each, signal) => (each === cid ? single.block(each, signal) : wrong),
       read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)),
     };
     const reader = (await openFile(cid, [dishonest])).read().getReader();

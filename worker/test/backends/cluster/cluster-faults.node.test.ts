@@ -1,5 +1,6 @@
 /** The adapter before peers of a cluster that are slow, broken, or something else. */
 import { expect, onTestFinished, test } from 'vitest';
+import type { SealpinError } from '../../../../shared/errors.ts';
 import { cidOf, sha256 } from '../../../../shared/ipfs/index.ts';
 import { cluster } from '../../../backends/cluster/cluster.ts';
 import { kubo } from '../../../backends/kubo/kubo.ts';
@@ -143,6 +144,8 @@ const whole = new TextEncoder().encode('bytes');
 function blockFrom(answers: string[]): Response {
   const answer = answers.length > 1 ? answers.shift() : answers[0];
   if (answer === 'away') throw new TypeError('fetch failed');
+  if (answer === 'nonsense')
+    return Response.json({ Message: 'different hash', Code: 0, Type: 'error' }, { status: 500 });
   if (answer !== 'missing') return new Response(answer);
   return Response.json({ Message: 'block was not found locally', Code: 0, Type: 'error' }, { status: 500 });
 }
@@ -169,4 +172,33 @@ test.each<[string, (boolean | undefined)[], string[][]]>([
   for (const [index, each] of peers.entries()) answers[index] = [...each];
   const all = cluster({ ...common, peers: urls, ipfsHeaders: {}, replication: undefined, fetch: fetched });
   expect(await all.isDamaged?.(block, signal)).toBe(expected[1]);
+});
+
+const answersOfPeer = ['bytes', 'other', 'missing', 'nonsense', 'away'];
+const threePeers = answersOfPeer.flatMap((a) => answersOfPeer.flatMap((b) => answersOfPeer.map((c) => [a, b, c])));
+
+test('a block is read from a peer that has it whole, and damaged only where all have it so or lack it', async () => {
+  const block = cidOf('raw', await sha256(whole)).text;
+  const { signal } = new AbortController();
+  for (const answers of threePeers) {
+    const fetched = async (url: string | URL | Request) => {
+      const { hostname, pathname } = new URL(url instanceof Request ? url.url : url);
+      if (!pathname.endsWith('block/get')) throw new TypeError('fetch failed');
+      return blockFrom([answers[Number(hostname.slice(1))] ?? '']);
+    };
+    const peers = [0, 1, 2].map((index) => ({ url: `http://p${index}`, ipfs: `http://p${index}` }));
+    const common = { id: 'tested', headers: {}, ipfsHeaders: {}, pinName: 'sealpin:tested', replication: undefined };
+    const reading = cluster({ ...common, peers, fetch: fetched })
+      .block(block, signal)
+      .then((bytes) => new TextDecoder().decode(bytes))
+      .catch((error: SealpinError) => error.code);
+    // What any of them gives decides, in this order.
+    const given = ['bytes', 'away', 'nonsense', 'other', 'missing'].find((each) => answers.includes(each)) ?? '';
+    const codes: Record<string, string> = {
+      away: 'pinning_unavailable',
+      nonsense: 'pinning_failed',
+      missing: 'pinning_lost',
+    };
+    expect(await reading, answers.join()).toBe(codes[given] ?? given);
+  }
 });

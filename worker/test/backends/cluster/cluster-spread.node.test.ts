@@ -147,8 +147,11 @@ function stopClock(): void {
   });
 }
 
-/** Three peers of which the first is off: packets to it are lost. The clock stands still. */
-function silentFirst(): { adapter(): PinningService; asked(): string[] } {
+/**
+ * Three peers of which the first is off: packets to it are lost. The clock stands still.
+ * @param block that the others have
+ */
+function silentFirst(block: Uint8Array = new Uint8Array()): { adapter(): PinningService; asked(): string[] } {
   stopClock();
   const pin = { name: 'sealpin:tested', replication_factor_min: 1, allocations: [] };
   const answers: Record<string, unknown> = {
@@ -156,7 +159,7 @@ function silentFirst(): { adapter(): PinningService; asked(): string[] } {
     allocations: pin,
     pins: { ...pin, peer_map: { p: { status: 'pinned', error: '' } } },
     version: { Version: '0.43.1' },
-    'block/get': 'bytes',
+    'block/get': new TextDecoder().decode(block),
     cat: 'bytes',
     'dag/import': { Stats: { BlockCount: 1 } },
   };
@@ -224,8 +227,8 @@ async function blockFor(peer: number): Promise<[Cid, Uint8Array]> {
 }
 
 test.each(Object.keys(calls))('%s succeeds within 8 s while the first peer is silent', async (name) => {
-  const { adapter, asked } = silentFirst();
   const block = await blockFor(name === 'import' ? 0 : 1);
+  const { adapter, asked } = silentFirst(block[1]);
   const call = async () => await calls[name]?.(adapter(), ...block, limitOf(8_000));
   await inTime(call());
   expect(asked()).toContain('p0');

@@ -347,9 +347,8 @@ describe('faults', () => {
       expect(await problemOf(get(`${cid}${query}`))).toBe('502 content_mismatch');
     peer.onCommand = async (turn) => {
       const { body, deliver } = await turn.pass();
-      deliver(
-        turn.command === 'cat' ? Buffer.concat([body.subarray(0, -1), Buffer.from([itemOf(body, -1) ^ 1])]) : body,
-      );
+      const isLeaf = turn.command === 'cat' || (turn.command === 'block/get' && turn.cid !== cid);
+      deliver(isLeaf ? Buffer.concat([body.subarray(0, -1), Buffer.from([itemOf(body, -1) ^ 1])]) : body);
     };
     const answer = await get(cid);
     expect(answer.status).toBe(200);
