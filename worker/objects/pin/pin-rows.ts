@@ -111,7 +111,10 @@ const laterColumns = {
   detail: optional(text('detail')),
   /** At an object store: the `<id>` of its objects; null where no row says so. */
   object: optional(text('object')),
-  /** Time until which a pin may come whose requester is gone, in ms; null: none may. */
+  /**
+   * Time until which a pin may come whose requester is gone, in ms; null: none may. While one is
+   * requested, a time that does not come.
+   */
   late_until: optional(integer('late_until')),
 };
 

@@ -9,6 +9,7 @@ import type { Migrations } from './migrations.ts';
 import type { PinRow, PinRows } from './pin-rows.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import type { Result } from '../result.ts';
+import { onFailure } from '../../backends/on-failure.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
@@ -81,12 +82,16 @@ export function limited(signal: AbortSignal): AbortSignal {
 }
 
 /**
- * Asks a service for a pin. Until it has answered, and for a while where it failed, the row says
- * that the request may still take effect: what is removed then is removed once more.
+ * Asks a service for a pin. Until it has answered, however long that takes, and for a while where
+ * it failed, the row says that the request may still take effect: what is removed then is removed
+ * once more.
  */
 export async function pinningNow<T>({ rows, now }: WorkContext, row: PinRow, pin: () => Promise<T>): Promise<T> {
-  rows.change(row, { late_until: now() + lateMs });
-  const pinned = await pin();
-  rows.change(row, { late_until: row.late_until });
+  const late = (): number => now() + lateMs;
+  // One operation at a time for each CID: what was running before has ended, or died.
+  const before = row.late_until === null ? null : Math.min(row.late_until, late());
+  rows.change(row, { late_until: Number.MAX_SAFE_INTEGER });
+  const pinned = await onFailure(pin(), () => rows.change(row, { late_until: late() }));
+  rows.change(row, { late_until: before });
   return pinned;
 }

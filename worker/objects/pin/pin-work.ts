@@ -102,7 +102,9 @@ export class PinWork extends WithContext<WorkContext> {
     }
     const { wanted, late_until: lateUntil } = rows.find(row.cid, service) ?? row;
     if (wanted === 0 && lateUntil !== null && lateUntil > now()) {
-      rows.change(row, { attempts: 0, due: lateUntil });
+      // Whose object has died before its end was written has that time from now on.
+      const due = Math.min(lateUntil, now() + lateMs);
+      rows.change(row, { attempts: 0, due, late_until: due });
       return 'scheduled';
     }
     // Somebody may want it again by now.

@@ -1,6 +1,6 @@
 /** The tables of an object of pins, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { PinRows, wholeFile } from '../../objects/pin/pin-rows.ts';
 import { pinningNow, type WorkContext } from '../../objects/pin/pin-steps.ts';
 import { verifyPins } from '../../objects/pin/pin-verification.ts';
@@ -35,17 +35,35 @@ it('a new object has the tables that one of the first version has after its upgr
   }
 });
 
-it('a pin that was given up or failed may still come, and one that was answered does not', async () => {
+describe('a pin', () => {
   const rows = new PinRows(storageOf(new DatabaseSync(':memory:')));
   rows.create();
   rows.add('a CID', 'a service', 'copying', 0);
   const row = () => present(rows.find('a CID', 'a service'));
-  const context = { rows, now: () => 1000 } as unknown as WorkContext;
-  await pinningNow(context, row(), async () => 'held');
-  expect(row().late_until).toBeNull();
-  const givenUp = pinningNow(context, row(), async () => Promise.reject(new DOMException('deleted', 'AbortError')));
-  await expect(givenUp).rejects.toThrow('deleted');
-  expect(row().late_until).toBeGreaterThan(1000);
+  let nowMs = 1000;
+  const context = { rows, now: () => nowMs } as unknown as WorkContext;
+  /** Asks for a pin that takes an hour. */
+  const pinned = (end: () => Promise<string>) =>
+    pinningNow(context, row(), async () => {
+      const begunAt = nowMs;
+      for (; nowMs < begunAt + 3_600_000; nowMs += 60_000) expect(row().late_until).toBeGreaterThan(nowMs);
+      return await end();
+    });
+
+  it('that was given up or failed may still come afterwards, and one that was answered does not', async () => {
+    await pinned(async () => 'held');
+    expect(row().late_until).toBeNull();
+    await expect(pinned(async () => Promise.reject(new DOMException('deleted', 'AbortError')))).rejects.toThrow();
+    expect(row().late_until).toBe(nowMs + 60_000);
+  });
+
+  it('whose object has died may come for a while after somebody else has begun', async () => {
+    // The process ends here: nobody writes what became of it.
+    void pinned(async () => new Promise<never>(() => undefined));
+    await Promise.resolve();
+    await pinned(async () => 'held');
+    expect(row().late_until).toBeLessThanOrEqual(nowMs + 60_000);
+  });
 });
 
 it('a verification that is asked for again goes on with what is being read', async () => {
