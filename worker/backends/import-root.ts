@@ -1,7 +1,10 @@
 /** The end of an import: the nodes above the leaves of a whole file, and its pin. */
+import { SealpinError } from '../../shared/errors.ts';
 import { cidOf, digestBytes, treeOf } from '../../shared/ipfs/index.ts';
 import { orLog } from '../log.ts';
 import type { Intake } from './contract.ts';
+import { longestPinMs } from './pin-limit.ts';
+import { withinLimit } from './time-limit.ts';
 
 /**
  * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are
@@ -33,7 +36,8 @@ export async function importRoot(
 }
 
 /**
- * Pins what was imported. Where our pin of it is there already, what was sent again goes with that.
+ * Pins what was imported, within the time for which its row stays. Where our pin of it is there
+ * already, what was sent again goes with that.
  * @throws what `PinningService.pin` throws
  */
 export async function pinImported(
@@ -42,7 +46,15 @@ export async function pinImported(
   o: { bytes: number; plan: { beside: boolean; pinned: boolean }; signal: AbortSignal; requestId: string },
 ): Promise<void> {
   const { bytes, plan, signal, requestId } = o;
-  if (!plan.pinned) return await service.pin(cid, { bytes, beside: plan.beside, signal });
+  if (!plan.pinned) {
+    const limit = {
+      ms: longestPinMs(bytes),
+      late: () => new SealpinError('pinning_timeout', `${service.id} pins too slowly`),
+    };
+    return await withinLimit(signal, limit, (limited) =>
+      service.pin(cid, { bytes, beside: plan.beside, signal: limited }),
+    );
+  }
   await service.abandon?.();
   await orLog({ event: 'pin.again', service: service.id, requestId }, async () => await service.joinPin?.(cid, signal));
 }

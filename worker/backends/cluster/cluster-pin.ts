@@ -4,13 +4,8 @@ import type { ClusterPeer } from './cluster-peers.ts';
 import { isReplicated, type AgreedPin, type PeerStatus, type Replication } from './cluster-rest.ts';
 import type { Failover } from '../failover.ts';
 import { missingBlock, missingError } from '../kubo/missing-blocks.ts';
+import { mebibytes, slowestMsPerMib } from '../pin-limit.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
-
-/**
- * Extra time that a pin may take for each MiB, in ms: the blocks cross a network, at 4 MiB/s if it
- * is slow.
- */
-const msPerMib = 250;
 
 /** Intervals at which the peers are polled, in ms: the first, and the longest. */
 const poll = { firstMs: 25, growth: 1.5, longestMs: 1000 };
@@ -70,12 +65,11 @@ class PinAttempt {
   #isRepeated = false;
 
   constructor(o: ClusterPinOptions, { cid, bytes, signal }: Wanted) {
-    const mebibytes = Math.ceil(bytes / 1_048_576);
     this.#o = o;
     this.#cid = cid;
     this.#signal = signal;
-    this.#walkMs = o.pinMs + mebibytes * msPerMib;
-    this.#doubtMs = doubt.everyMs + mebibytes * doubt.msPerMib;
+    this.#walkMs = o.pinMs + mebibytes(bytes) * slowestMsPerMib;
+    this.#doubtMs = doubt.everyMs + mebibytes(bytes) * doubt.msPerMib;
   }
 
   async run(): Promise<void> {

@@ -5,6 +5,7 @@
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Held } from '../contract.ts';
+import { mebibytes } from '../pin-limit.ts';
 import type { Rpc, RpcResult } from './kubo-rpc.ts';
 import { isMissing, missingBlock, missingError } from './missing-blocks.ts';
 
@@ -116,8 +117,4 @@ export function pinning(client: Rpc, o: { pinMs: number; responseMs: number }) {
       pin.abort();
     }
   };
-}
-
-function mebibytes(bytes: number): number {
-  return Math.ceil(bytes / 1_048_576);
 }

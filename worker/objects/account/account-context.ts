@@ -59,6 +59,8 @@ export class AccountContext {
   readonly uploads: UploadRows;
   readonly parts: PartRows;
   readonly claims: Claims;
+  /** End the attempts to finish uploads that run, by the ID of the upload. */
+  readonly finishing = new Map<string, (reason: unknown) => void>();
   #isListed = false;
 
   constructor(storage: DurableObjectStorage, env: AccountEnv, { now, erased, leaseMs }: Hooks) {

@@ -10,6 +10,7 @@ import { ci } from '../../../testkit/long-run.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
 import { itemOf } from '../../../testkit/present.ts';
+import { longestPinMs } from '../../backends/pin-limit.ts';
 import type { Turn } from '../turn.ts';
 import { newOwner, pinObject, sweep, type Owner } from '../stored-state.ts';
 import { create, mib, patch, version } from '../uploads/tus-client.ts';
@@ -111,6 +112,9 @@ describe.skipIf(kuboProgram() === undefined)('a late pin', () => {
     'in one request that broke off': async (bytes: Buffer) => {
       const second = world.owner.call.store('plain', bytes).catch(() => undefined);
       return async (turn: Turn) => {
+        const row = (await world.owner.object.rows('file')).find(({ state }) => state === 'pending');
+        // Its row stays for as long as its pin may take, and an hour.
+        expect(Number(row?.['due']) - Number(row?.['created_at'])).toBe(3_600_000 + longestPinMs(bytes.length));
         turn.cut();
         await second;
       };
@@ -119,7 +123,11 @@ describe.skipIf(kuboProgram() === undefined)('a late pin', () => {
       const { path } = await create(world.owner.call, 'plain', bytes.length);
       const second = patch(world.owner.call, path, 0, bytes).catch(() => undefined);
       return async (turn: Turn) => {
+        const ended = () => world.a.peer.aborted.filter((command) => command === 'pin/add').length;
+        const before = ended();
         expect((await world.owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
+        // Its end ends the pin, which may have begun a long time ago.
+        await expect.poll(ended, { timeout: 20_000 }).toBe(before + 1);
         turn.cut();
         await second;
       };

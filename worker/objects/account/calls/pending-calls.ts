@@ -2,6 +2,7 @@
  * Uploads in one request that have begun and are not committed, as the Worker calls them on the
  * account's object: their rows, their parts, their claims, and the messages that undo them.
  */
+import { longestPinMs } from '../../../backends/pin-limit.ts';
 import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { addReference } from '../delivery.ts';
@@ -14,7 +15,10 @@ import type { Claim } from '../uploads/claims.ts';
 import type { NewPart } from '../uploads/part-rows.ts';
 import { AccountCalls } from './account-calls.ts';
 
-/** Time for which a pending upload may stay, in ms: far longer than its last bytes take. */
+/**
+ * Time for which a pending upload may stay, in ms, besides that of the pin of a whole file: far
+ * longer than its last bytes take.
+ */
 export const pendingMs = 3_600_000;
 
 /**
@@ -146,9 +150,10 @@ export class PendingCalls extends AccountCalls {
         exceedsAllowance(files.allowance(key.id), file.bytes) ??
         (isOnly ? files.checkNameUnused(fileId, file.filename) : undefined);
       if (failure !== undefined) return failure;
-      files.add(file, key.id, createdAt, createdAt + pendingMs);
+      const due = createdAt + pendingMs + longestPinMs(file.bytes);
+      files.add(file, key.id, createdAt, due);
       if (isProvisional || isInvitation(key)) files.provisional.add(fileId, key.id);
-      await alarm.by(createdAt + pendingMs);
+      await alarm.by(due);
       const result = await addReference(env, { cid, service, fileId, account, requestId });
       if (result.ok) return { ...result, createdAt };
       await this.abort(fileId, requestId);

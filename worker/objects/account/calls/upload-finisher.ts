@@ -4,6 +4,7 @@
 import { isSealpinError, SealpinError, type Code } from '../../../../shared/errors.ts';
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
+import { withStop } from '../../../../shared/streams/timing.ts';
 import { errorText, log } from '../../../log.ts';
 import { backendOf } from '../../../backends/configured.ts';
 import type { Intake } from '../../../backends/contract.ts';
@@ -116,22 +117,25 @@ export class UploadFinisher extends WithContext<AccountContext> {
     const requestId = upload.requestId ?? crypto.randomUUID();
     uploads.update(uploadId, { attempts, due, requestId });
     await alarm.by(due);
+    const { signal, stop } = withStop(undefined);
+    this.context.finishing.set(uploadId, stop);
     try {
-      await this.#store(upload, requestId);
+      await this.#store(upload, requestId, signal);
     } catch (error) {
+      if (signal.aborted) return;
       log({ event: 'upload.finish', requestId, attempts, error: errorText(error) });
       const code = lastingCode(error, attempts, upload.expiresAt <= now());
       if (code !== undefined) await this.fail(uploadId, code);
+    } finally {
+      this.context.finishing.delete(uploadId);
     }
   }
 
-  async #store(upload: UploadRecord, requestId: string): Promise<void> {
+  async #store(upload: UploadRecord, requestId: string, signal: AbortSignal): Promise<void> {
     const { uploads, files, parts, row, env, erased, alarm, now } = this.context;
     const { uploadId, createdBy, mode, filename, contentType, beginning } = upload;
     const service = this.#intake(upload, requestId);
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
-    // The service's own time limits end a step that takes too long.
-    const { signal } = new AbortController();
     const cid = await importRoot(service, { digests, bytes, lastLeaf, signal });
     if (cid !== upload.cid) throw new SealpinError('internal', 'the parts of an upload are not those that arrived');
     const account = row.open?.id;
@@ -199,11 +203,12 @@ export function removeUploads(context: AccountContext, apiKeys?: readonly string
   for (const { uploadId } of context.uploads.unfinished(apiKeys)) removeUpload(context, uploadId);
 }
 
-/** Releases what an upload holds. */
-function abandonUpload({ parts, files, claims, outbox, now }: AccountContext, uploadId: string): void {
+/** Releases what an upload holds, and ends the attempt to finish it. */
+function abandonUpload({ parts, files, claims, outbox, finishing, now }: AccountContext, uploadId: string): void {
+  finishing.get(uploadId)?.(new Error('the upload has ended'));
   parts.release(uploadId);
   const pending = files.remove(uploadId, 'pending');
-  // A pin of it may be on its way.
+  // A pin of it may still be on its way.
   if (pending !== undefined) outbox.add(referenceRemoval(pending), { dueMs: now() + pendingMs });
   if (files.find(uploadId) === undefined) claims.drop(uploadId);
   files.forget(uploadId);
