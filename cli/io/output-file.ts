@@ -107,11 +107,17 @@ async function refuseTarget(
   }
   if (found.isDirectory())
     throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
-  if (!found.isFile() && !found.isSymbolicLink())
+  if (!found.isFile() && !(found.isSymbolicLink() && (await mayBeReplaced(target))))
     throw new SealpinError('file_unwritable', `${path} is not a regular file`, {
       hint: o.fileOnly === true ? 'name a new file' : 'name - for the standard output',
     });
   if (!o.force) throw new SealpinError('file_exists', `${path} exists`);
+}
+
+/** Tells a link that somebody made from `/dev/stdout` and links to other devices. */
+async function mayBeReplaced(link: string): Promise<boolean> {
+  const leadsTo = await stat(link).catch(() => undefined);
+  return dirname(link) !== '/dev' && (leadsTo === undefined || leadsTo.isFile() || leadsTo.isDirectory());
 }
 
 class FileSink implements Sink {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, link, lstat, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -107,6 +107,22 @@ describe('S44: a symbolic link as output', () => {
       expect((await readdir(directory)).toSorted()).toEqual(['file', 'out']);
     },
   );
+
+  test.each(['/dev/null', 'pipe'])('to %s is no file, and stays', async (target) => {
+    const directory = await temporaryDirectory();
+    execFileSync('mkfifo', [join(directory, 'pipe')]);
+    await symlink(target, join(directory, 'out'));
+    await expect(sinkIn(directory, 'out', true)).rejects.toMatchObject({ code: 'file_unwritable' });
+    expect(await readlink(join(directory, 'out'))).toBe(target);
+  });
+
+  test.each(['/dev/stdout', '/dev/stderr'])('that the system has as %s is no file', async (path) => {
+    for (const force of [false, true])
+      await expect(sinkIn(await temporaryDirectory(), path, force)).rejects.toMatchObject({
+        code: 'file_unwritable',
+        hint: 'name - for the standard output',
+      });
+  });
 
   test('planted under the temporary name is not followed', async () => {
     // The name has 64 random bits and O_EXCL; a link that is there already cannot be hit even when
