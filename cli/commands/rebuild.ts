@@ -3,7 +3,6 @@ import { isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { bundleWorker } from '../local/code/bundle.ts';
 import { control } from '../local/control.ts';
-import { localPaths } from '../local/state.ts';
 
 export const command = defineCommand({
   about:
@@ -12,7 +11,7 @@ export const command = defineCommand({
   examples: [{ command: 'sealpin rebuild', does: 'After a change to worker/ or shared/' }],
   async run({ context }) {
     try {
-      const { bytes, ms } = await control(localPaths(context.dataDir).control, 'rebuild');
+      const { bytes, ms } = await control(context, 'rebuild');
       context.output.note(`the Worker was rebuilt (${kib(bytes)}) and swapped in after ${ms} ms`);
       await context.output.result({ bytes, ms, running: true }, []);
     } catch (error) {

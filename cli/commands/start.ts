@@ -129,9 +129,10 @@ export const command = defineCommand({
 });
 
 /** @returns whether this version goes on with what was put back */
-async function goBack(name: string, { dataDir, output }: Context): Promise<boolean> {
+async function goBack(name: string, context: Context): Promise<boolean> {
   const { rollBack } = await import('../local/upgrade/copies.ts');
-  const { version, kept } = await rollBack(dataDir, name);
+  const { output } = context;
+  const { version, kept } = await rollBack(context, name);
   output.note(`the data directory is as in ${name}; the state until now is kept as ${kept}`);
   if (version === packageJson.version) return true;
   output.note(`start it with ${version === undefined ? 'the version that it is of' : `sealpin ${version}`}`);
@@ -153,10 +154,10 @@ const kindFlags = ['port', 'kubo-api', 'origin', 'proxy', 'backends'] as const;
  * Refuses a second start, and names the flags that were not applied. One that ends is waited for.
  */
 async function refuseSecond(
-  { dataDir, signal }: Context,
+  context: Context,
   args: Readonly<Record<(typeof kindFlags)[number], string | undefined>>,
 ): Promise<void> {
-  const run = await runningService(dataDir, signal);
+  const run = await runningService(context);
   if (run === null) return;
   const flags = kindFlags.filter((name) => args[name] !== undefined).map((name) => `--${name}`);
   const unused =

@@ -5,7 +5,6 @@ import type { Context } from '../context.ts';
 import { type Homes, type Status, control } from '../local/control.ts';
 import { describeLeft, describePeers } from '../local/backends/external-kubo.ts';
 import { leftoverProblem } from '../local/leftover.ts';
-import { localPaths } from '../local/state.ts';
 import { api } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 
@@ -58,14 +57,14 @@ function remoteLines({ profile, service, version, status }: Remote): string[] {
  * @param isNeeded whether commands use it
  * @throws not_running if it is needed
  */
-async function localStatus({ dataDir, output }: Context, isNeeded: boolean): Promise<Status | undefined> {
+async function localStatus(context: Context, isNeeded: boolean): Promise<Status | undefined> {
   try {
-    return await control(localPaths(dataDir).control, 'status');
+    return await control(context, 'status');
   } catch (error) {
     if (!isSealpinError(error, 'not_running')) throw error;
-    const problem = await leftoverProblem(dataDir);
+    const problem = await leftoverProblem(context.dataDir);
     if (isNeeded) throw problem ?? error;
-    if (problem !== undefined) output.warn(`${problem.message}; ${problem.hint}`);
+    if (problem !== undefined) context.output.warn(`${problem.message}; ${problem.hint}`);
     return undefined;
   }
 }

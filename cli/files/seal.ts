@@ -287,12 +287,12 @@ function noteNextStep({ identity }: Secret, { local, url }: Service, context: Co
  * Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its
  * peers.
  */
-async function describeReach(pins: StoredFile['pins'], { dataDir }: Context): Promise<string> {
+async function describeReach(pins: StoredFile['pins'], context: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
-  const [{ control }, { localPaths }] = await Promise.all([import('../local/control.ts'), import('../local/state.ts')]);
+  const { control } = await import('../local/control.ts');
   // The file is stored, even if this question fails.
-  const status = await control(localPaths(dataDir).control, 'status').catch(() => undefined);
+  const status = await control(context, 'status').catch(() => undefined);
   const kubo = status?.kubo;
   const at = kubo === undefined ? 'the Kubo of the local service' : `the Kubo at ${kubo.url}`;
   const peers = kubo?.status === 'ok' ? kubo.peers : undefined;

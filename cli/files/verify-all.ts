@@ -9,7 +9,6 @@ import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { maxNamedBlocks, type VerifiedBlocks } from '../local/node/verify-blocks.ts';
-import { localPaths } from '../local/state.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService, requester, type ApiCaller } from '../remote/client.ts';
 import { filePages } from '../remote/pages.ts';
@@ -168,7 +167,7 @@ async function told(
  * @returns the exit code
  */
 export async function verifyLocal(after: string | undefined, context: Context): Promise<number> {
-  const { dataDir, output, signal } = context;
+  const { output, signal } = context;
   const all: Omit<VerifiedBlocks, 'next'> = { blocks: 0, bytes: 0, bad: 0, first: [] };
   let next = after;
   const report = () => {
@@ -178,7 +177,7 @@ export async function verifyLocal(after: string | undefined, context: Context): 
   const readOn = async () => {
     try {
       signal.throwIfAborted();
-      return await control(localPaths(dataDir).control, 'verify', { body: { position: next } });
+      return await control(context, 'verify', { body: { position: next } });
     } catch (error) {
       // A service that does not run has nothing to continue.
       if (next === after && !signal.aborted) throw error;

@@ -11,9 +11,12 @@ import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../errno.ts';
+import { jsonIn } from '../io/json-text.ts';
 import type { VerifiedBlocks } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
+import { isRunning } from './process.ts';
 import type { Snapshot, Stamps } from './snapshot/state-files.ts';
+import { localPaths, readState } from './state.ts';
 
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
@@ -62,6 +65,11 @@ export type Controls = {
 };
 /** The name of a question. */
 export type Control = keyof Controls;
+
+/** Questions whose answer takes no work: what delays one is a failure. */
+const prompt: readonly string[] = ['address', 'status'] satisfies Control[];
+/** Time between two signs that a question is worked on, in ms. */
+const beatMs = 5_000;
 
 /**
  * Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux,
@@ -114,6 +122,13 @@ export async function listenForControl(path: string, controls: Controls): Promis
       respond(404, { code: 'not_found', detail: 'no such control' });
       return;
     }
+    if (!prompt.includes(name)) {
+      // Who asks hears at once, and then again and again, that it is worked on.
+      const beat = (): void => (response.headersSent ? undefined : response.writeProcessing());
+      beat();
+      const beats = setInterval(beat, beatMs);
+      response.once('close', () => clearInterval(beats));
+    }
     const closed = new AbortController();
     request.socket.once('close', () => closed.abort());
     const call: (question: never, closed: AbortSignal) => Promise<unknown> = controls[name as Control];
@@ -143,77 +158,112 @@ export async function listenForControl(path: string, controls: Controls): Promis
 }
 
 /**
- * Timeout for the service to report its status, in ms: longer than it waits for its Kubo and its
+ * The longest silence until the service is first heard, in ms: it waits less for its Kubo and its
  * runtime.
  */
 const answerMs = 15_000;
+/** The longest silence while it works, in ms: it says nothing while it copies databases. */
+const workMs = 300_000;
+
+/** A data directory, whose service is asked; the signal ends the waiting. */
+export type AskedService = { readonly dataDir: string; readonly signal?: AbortSignal | undefined };
 
 /**
- * The status of the service that listens at `path`; undefined where there is none, or it says
- * nothing.
+ * The status of the service of a data directory; undefined where there is none, or it says nothing.
  */
-export async function statusAt(path: string, timeoutMs: number): Promise<Status | undefined> {
+export async function statusAt(asking: AskedService, timeoutMs: number): Promise<Status | undefined> {
   try {
-    return await control(path, 'status', { timeoutMs });
+    return await control(asking, 'status', { timeoutMs });
   } catch (error) {
     if (isSealpinError(error, 'not_running', 'service_unreachable')) return undefined;
     throw error;
   }
 }
 
+/** Says which process does not answer, and what can be done about it. */
+export async function silenceHint(dataDir: string): Promise<string> {
+  const { service } = (await readState(dataDir, 'run').catch(() => undefined)) ?? {};
+  const see = `see ${localPaths(dataDir).log}`;
+  if (service === undefined) return see;
+  const { pid } = service;
+  const what = `kill -CONT ${pid} resumes it, kill -KILL ${pid} ends it`;
+  return `its process is ${pid}, which may be suspended: ${what}; ${see}`;
+}
+
 /**
- * Asks the service that listens at `path`.
- * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time; `agent`
- * keeps the connection afterwards
- * @throws not_running when no service listens there; service_unreachable when it says nothing;
- * otherwise the error that it reports
+ * Asks the service of a data directory.
+ * @param o.timeoutMs the longest silence until it is first heard; `agent` keeps the connection
+ * afterwards
+ * @throws not_running when no service listens there; service_unreachable when it says nothing; the
+ * reason of the signal; otherwise the error that it reports
  */
 export function control<C extends Control>(
-  path: string,
+  { dataDir, signal }: AskedService,
   name: C,
   {
-    timeoutMs = name === 'address' || name === 'status' ? answerMs : 0,
+    timeoutMs = answerMs,
     body: asked,
     agent = false,
   }: { timeoutMs?: number; body?: object; agent?: Agent | false } = {},
 ): Promise<Awaited<ReturnType<Controls[C]>>> {
   return withSocketPath(
-    path,
+    localPaths(dataDir).control,
     (short) =>
       new Promise((resolve, reject) => {
         // Of the name that is the default Node asks whether it is an IPv6 address, by an expression
         // that takes 4 ms to compile.
-        const host = '127.0.0.1';
-        const question = request({ host, socketPath: short, path: `/${name}`, method: 'POST', agent }, (response) => {
-          let text = '';
-          response.setEncoding('utf8');
-          response.on('data', (part: string) => (text += part));
-          response.on('error', reject);
-          response.on('end', () => {
-            try {
-              const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
-              if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
-              else
-                reject(new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, { hint: body.hint }));
-            } catch (error) {
-              reject(
-                new SealpinError('internal', 'the response of the local service cannot be read', { cause: error }),
-              );
-            }
-          });
+        const to = { host: '127.0.0.1', socketPath: short, path: `/${name}`, method: 'POST', agent };
+        const question = request({ ...to, ...(signal && { signal }) }, (response) => {
+          textOf(response)
+            .then((text) => resolve(answerIn<C>(response.statusCode, text)))
+            .catch(reject);
         });
-        question.setTimeout(timeoutMs, () =>
-          question.destroy(
-            new SealpinError('service_unreachable', `the local service says nothing for ${timeoutMs / 1000} s`, {
-              hint: 'see local/service.log in the data directory; end the service with: sealpin stop',
-            }),
-          ),
-        );
+        let limitMs = timeoutMs;
+        const silence = async (): Promise<void> => {
+          const detail = `the local service does not answer: nothing for ${limitMs / 1000} s`;
+          question.destroy(new SealpinError('service_unreachable', detail, { hint: await silenceHint(dataDir) }));
+        };
+        question.setTimeout(limitMs, () => void silence());
+        question.once('information', () => question.setTimeout((limitMs = workMs)));
         question.on('error', (error) => {
           const isAbsent = ['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(errnoOf(error) ?? '');
-          reject(isAbsent ? new SealpinError('not_running') : error);
+          reject(
+            signal?.aborted === true ? (signal.reason as Error) : isAbsent ? new SealpinError('not_running') : error,
+          );
         });
         question.end(asked === undefined ? '' : JSON.stringify(asked));
       }),
   );
+}
+
+/** @throws the error that the service reports */
+function answerIn<C extends Control>(status: number | undefined, text: string): Awaited<ReturnType<Controls[C]>> {
+  const body = jsonIn(text) as { code?: unknown; detail?: string; hint?: string } | undefined;
+  if (body === undefined) throw new SealpinError('internal', 'the response of the local service cannot be read');
+  if (status === 200) return body as Awaited<ReturnType<Controls[C]>>;
+  throw new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, { hint: body.hint });
+}
+
+/**
+ * The running local service of a data directory with the operator's token and the API key of its
+ * account, if there is one. The service itself reports where it listens, on a socket that only this
+ * user can open: another user's program may have taken the port in a file, and must not get the
+ * key.
+ * @throws service_unreachable when it runs but takes no requests
+ */
+export async function localService(
+  asking: AskedService,
+): Promise<{ url: string; isDirect: boolean; apiKey: string | undefined; adminToken: string } | undefined> {
+  const { dataDir } = asking;
+  const run = await readState(dataDir, 'run');
+  if (run === undefined || !isRunning(run.service)) return undefined;
+  const secrets = await readState(dataDir, 'secrets');
+  if (secrets === undefined) return undefined;
+  try {
+    const { url, isDirect = false } = await control(asking, 'address');
+    return { url, isDirect, apiKey: secrets.apiKey, adminToken: secrets.adminToken };
+  } catch (error) {
+    if (isSealpinError(error, 'not_running')) return undefined; // it is starting or stopping
+    throw error;
+  }
 }

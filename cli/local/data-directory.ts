@@ -50,7 +50,7 @@ export async function prepareDirectory(
 ) {
   const paths = localPaths(dataDir);
   await makeLocal(dataDir);
-  const held = await lockWhenFree(dataDir);
+  const held = await lockWhenFree({ dataDir });
   cleanup.add(() => held.release());
   const beforeLine = keepLog(paths.log);
   const log = (line: string): void => {

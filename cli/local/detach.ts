@@ -68,7 +68,7 @@ export async function startDetached(
       child.kill('SIGTERM');
       throw signal.reason;
     }
-    const ready = await statusAt(paths.control, answerMs);
+    const ready = await statusAt({ dataDir }, answerMs);
     if (ready !== undefined && ready.pid === child.pid) {
       child.unref();
       const { account } = await loadSecrets(dataDir);

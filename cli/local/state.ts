@@ -10,12 +10,10 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { damagedFile, ifMissing } from '../errno.ts';
 import { jsonIn } from '../io/json-text.ts';
 import { syncDirectory } from '../io/unfinished.ts';
-import { control } from './control.ts';
-import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
 /** The version of these files; a newer sealpin writes a higher one. */
@@ -202,28 +200,4 @@ export async function saveOrigin(
   await writeState(dataDir, 'origin', origin === undefined ? undefined : { v: 1, origin });
   // Only a service on loopback makes an account of its own.
   return known ?? (account === undefined ? undefined : 'http://127.0.0.1');
-}
-
-/**
- * The running local service of a data directory with the operator's token and the API key of its
- * account, if there is one. The service itself reports where it listens, on a socket that only this
- * user can open: another user's program may have taken the port in a file, and must not get the
- * key.
- * @throws service_unreachable when it runs but takes no requests
- */
-export async function localService(
-  dataDir: string,
-): Promise<{ url: string; isDirect: boolean; apiKey: string | undefined; adminToken: string } | undefined> {
-  const run = await readState(dataDir, 'run');
-  if (run === undefined || !isRunning(run.service)) return undefined;
-  const paths = localPaths(dataDir);
-  const secrets = await readState(dataDir, 'secrets');
-  if (secrets === undefined) return undefined;
-  try {
-    const { url, isDirect = false } = await control(paths.control, 'address');
-    return { url, isDirect, apiKey: secrets.apiKey, adminToken: secrets.adminToken };
-  } catch (error) {
-    if (isSealpinError(error, 'not_running')) return undefined; // it is starting or stopping
-    throw error;
-  }
 }

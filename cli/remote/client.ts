@@ -71,8 +71,8 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
   if (url === undefined) throw noService();
   refuseUnencrypted(url, "the operator's token");
   const given = context.env['SEALPIN_ADMIN_TOKEN'];
-  const { localService } = await import('../local/state.ts');
-  const token = given ?? (local ? (await localService(context.dataDir))?.adminToken : undefined);
+  const { localService } = await import('../local/control.ts');
+  const token = given ?? (local ? (await localService(context))?.adminToken : undefined);
   if (token === undefined)
     throw new SealpinError('unauthorized', `there is no operator's token for ${url.host}`, {
       hint: "set SEALPIN_ADMIN_TOKEN to the service's ADMIN_TOKEN",

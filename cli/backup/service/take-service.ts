@@ -90,7 +90,7 @@ export async function backUpService(
       if ((await sizeOf(join(folder.parts, file.part))) === file.bytes) known.set(file.path, file);
     const stamps = Object.fromEntries([...known].flatMap(([path, { stamp }]) => (stamp ? [[path, stamp]] : [])));
     const { serviceId } = JSON.parse(secrets) as Secrets;
-    return await withSnapshot(dataDir, stamps, async (snapshot) => {
+    return await withSnapshot(context, stamps, async (snapshot) => {
       const run: Taking = { folder, snapshot, known, before, dataDir, onBytes, signal: context.signal };
       return await fill(run, { sealed, serviceId }, context);
     });

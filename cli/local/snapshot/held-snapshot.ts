@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { errnoOf } from '../../errno.ts';
 import { once } from '../cleanup-stack.ts';
-import { control } from '../control.ts';
+import { type AskedService, control } from '../control.ts';
 import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
 import type { Workerd } from '../miniflare.ts';
 import type { RunningNode } from '../node/server.ts';
@@ -80,7 +80,7 @@ export async function takeSnapshot(
  * @throws what `use` throws; disk_full, service_unreachable
  */
 export async function withSnapshot<T>(
-  dataDir: string,
+  asking: AskedService,
   known: Stamps,
   use: (snapshot: Snapshot) => Promise<T>,
 ): Promise<T> {
@@ -88,14 +88,12 @@ export async function withSnapshot<T>(
   // killed.
   const agent = new Agent({ keepAlive: true });
   try {
-    const running = await control(localPaths(dataDir).control, 'snapshot', { body: { known }, agent }).catch(
-      (error: unknown) => {
-        if (errnoOf(error) === 'ECONNRESET') throw snapshotGone(error);
-        if (!isSealpinError(error, 'not_running')) throw error;
-        return undefined;
-      },
-    );
-    return running === undefined ? await withStopped(dataDir, known, use) : await use(running);
+    const running = await control(asking, 'snapshot', { body: { known }, agent }).catch((error: unknown) => {
+      if (errnoOf(error) === 'ECONNRESET') throw snapshotGone(error);
+      if (!isSealpinError(error, 'not_running')) throw error;
+      return undefined;
+    });
+    return running === undefined ? await withStopped(asking, known, use) : await use(running);
   } finally {
     agent.destroy();
   }
@@ -109,9 +107,14 @@ export function snapshotGone(cause?: unknown): SealpinError {
   });
 }
 
-async function withStopped<T>(dataDir: string, known: Stamps, use: (snapshot: Snapshot) => Promise<T>): Promise<T> {
+async function withStopped<T>(
+  asking: AskedService,
+  known: Stamps,
+  use: (snapshot: Snapshot) => Promise<T>,
+): Promise<T> {
+  const { dataDir } = asking;
   const { local, tmp, ipfs } = localPaths(dataDir);
-  const held = await lockWhenFree(dataDir);
+  const held = await lockWhenFree(asking);
   try {
     await endLeftover(dataDir);
     await markStopped(await stateDirOf(dataDir));

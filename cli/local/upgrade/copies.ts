@@ -14,6 +14,7 @@ import { countText } from '../../terminal/size.ts';
 import { ifMissing } from '../../errno.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
+import type { AskedService } from '../control.ts';
 import { endLeftover } from '../leftover.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
@@ -93,16 +94,17 @@ export async function removeOldCopies(dataDir: string, backupDays: number | unde
  * @throws usage for a name that is none, already_running
  */
 export async function rollBack(
-  dataDir: string,
+  asking: AskedService,
   name: string,
 ): Promise<{ readonly version: string | undefined; readonly kept: string }> {
+  const { dataDir } = asking;
   const { local, lock, copies } = localPaths(dataDir);
   const all = await copiesIn(local);
   if (!all.includes(name))
     throw new SealpinError('usage', `--rollback ${name} is no copy of this data directory`, {
       hint: all.length === 0 ? 'it has none' : `there is: ${all.join(', ')}`,
     });
-  const held = await lockWhenFree(dataDir);
+  const held = await lockWhenFree(asking);
   try {
     await endLeftover(dataDir);
     await completeRollback(dataDir);

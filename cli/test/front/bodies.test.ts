@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
-import { localPaths, readState } from '../../local/state.ts';
+import { readState } from '../../local/state.ts';
 import { control } from '../../local/control.ts';
 import { remove, startLocal, type Running } from '../local/harness.ts';
 import { adminTokenOf, ask, host, newAccount, origin, storing } from './public-service.ts';
@@ -99,8 +99,7 @@ test.runIf(process.platform === 'linux')(
       sent.write(piece);
       return sent;
     });
-    const { control: socket } = localPaths(service.dataDir);
-    await expect.poll(async () => (await control(socket, 'status')).running).toBe(16);
+    await expect.poll(async () => (await control(service, 'status')).running).toBe(16);
     const seen = [before];
     const settle = async (): Promise<void> => {
       const from = seen.length + 20;
@@ -154,8 +153,7 @@ inCi('a service that is stopped lets requests end, cuts off those that stall, an
   const read = begun('GET', `/v1/storage/${filmId}/content`, { authorization });
   read.end();
   const [download] = (await once(read, 'response')) as [IncomingMessage];
-  const { control: socket } = localPaths(service.dataDir);
-  await expect.poll(async () => (await control(socket, 'status')).running).toBe(3);
+  await expect.poll(async () => (await control(service, 'status')).running).toBe(3);
 
   const ended = service.end();
   await expect

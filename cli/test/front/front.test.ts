@@ -155,8 +155,7 @@ describe('a public service', () => {
   });
 
   test('ends the request of a client that leaves, in either direction', async () => {
-    const idle = async (): Promise<boolean> =>
-      (await control(localPaths(service.dataDir).control, 'status')).running === 0;
+    const idle = async (): Promise<boolean> => (await control(service, 'status')).running === 0;
     const running = async (is: boolean): Promise<void> => {
       while ((await idle()) === is) await sleep(20);
     };
@@ -246,7 +245,7 @@ describe('a public service', () => {
     const next = async (): Promise<number | undefined> => (await ask(service, '/v1/health?live')).status;
     let status = await next().catch(() => undefined);
     while (status !== 200) status = await next().catch(() => undefined);
-    await control(localPaths(service.dataDir).control, 'rebuild');
+    await control(service, 'rebuild');
     expect(await next()).toBe(200);
   });
 });

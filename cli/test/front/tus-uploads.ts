@@ -61,7 +61,7 @@ export function uploadsTo(service: Pick<RunningHere, 'url' | 'apiKey' | 'dataDir
 
   /** A command of the node behind the service. */
   async function node(command: string): Promise<Response> {
-    const { ipfs } = await control(localPaths(service.dataDir).control, 'status');
+    const { ipfs } = await control(service, 'status');
     const { rpcToken } = await loadSecrets(service.dataDir);
     const headers = { Authorization: `Bearer ${rpcToken}` };
     const response = await fetch(`${ipfs}/api/v0/${command}`, { method: 'POST', headers });

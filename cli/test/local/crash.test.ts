@@ -8,7 +8,8 @@ import { describe, expect, test } from 'vitest';
 import { workerdsOf } from '../../local/leftover.ts';
 import { isRunning } from '../../local/process.ts';
 import type { ProcessMark } from '../../local/process.ts';
-import { readState, localPaths, localService } from '../../local/state.ts';
+import { localService } from '../../local/control.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { ask, endedAfterEach, here, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
@@ -46,7 +47,7 @@ describe('a workerd that crashed', () => {
     const { fileId } = await store(service, 'encrypted', new Uint8Array(100));
     const now = await replaced(service);
     expect(workerdsOf(localPaths(service.dataDir).state)).toEqual([now]);
-    expect((await localService(service.dataDir))?.url).toBe(service.url);
+    expect((await localService(service))?.url).toBe(service.url);
     expect((await ask(service, 'getFile', { fileId })).status).toBe(200);
     expect(service.stderr()).toMatch(/"event":"workerd.crashed"[^]*"event":"workerd.restarted"/);
     expect(await service.end()).toBe(0);

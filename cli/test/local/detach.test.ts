@@ -92,15 +92,14 @@ test('a service that fails again and again gives its reason each time', async ()
 test('a service that ends is waited for, and one that answers is running', async () => {
   const dataDir = await temporaryDirectory();
   await makeLocal(dataDir);
-  const { signal } = new AbortController();
-  expect(await runningService(dataDir, signal)).toBe(null);
+  expect(await runningService({ dataDir })).toBe(null);
   const ending = spawn('sleep', ['60']);
   onTestFinished(() => void ending.kill());
   await once(ending, 'spawn');
   const service = markProcess(ending.pid ?? 0);
   if (service === undefined) throw new Error('sleep does not run');
   await writeState(dataDir, 'run', { v: 1, service, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
-  const found = runningService(dataDir, signal);
+  const found = runningService({ dataDir });
   setTimeout(() => ending.kill(), 300);
   expect(await found).toBe(null);
   expect(isRunning(service)).toBe(false);
@@ -108,7 +107,7 @@ test('a service that ends is waited for, and one that answers is running', async
   const self = markProcess(process.pid);
   if (self === undefined) throw new Error('this process runs');
   await writeState(dataDir, 'run', { v: 1, service: self, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
-  const late = runningService(dataDir, signal);
+  const late = runningService({ dataDir });
   const server = createServer((_, response) => response.end('{}'));
   setTimeout(() => server.listen(localPaths(dataDir).control), 300);
   onTestFinished(() => void server.close());

@@ -43,7 +43,7 @@ async function store(local: RunningHere, text: string): Promise<{ cid: string; s
 async function saidWhenReady({ dataDir, url }: RunningHere): Promise<string> {
   const context = contextIn(dataDir);
   const paths = localPaths(dataDir);
-  const homes = await control(paths.control, 'status');
+  const homes = await control({ dataDir }, 'status');
   await printReady(context, { url, account: '', homes, keyFile: paths.secrets, stop: '' });
   return context.stderr.text;
 }

@@ -11,7 +11,8 @@ import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { quoted } from '../../terminal/local-commands.ts';
-import { readState, localPaths, localService } from '../../local/state.ts';
+import { localService } from '../../local/control.ts';
+import { readState, localPaths } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { health, hostile } from '../hostile.ts';
 import { ask, endedAfterEach, here, remove, sealpin, startHere, store } from './harness.ts';
@@ -108,7 +109,7 @@ describe('the local service', () => {
     const [orphan] = present(await readState(first.dataDir, 'run')).workerd;
     await first.end('SIGKILL');
     expect(isRunning(present(orphan))).toBe(true);
-    expect(await localService(first.dataDir)).toBeUndefined();
+    expect(await localService(first)).toBeUndefined();
     // Of the one that commands use, and of what is left here.
     const { url } = await hostile({ 'GET /v1/health': health() });
     const status = await here(['status', `--service=${url}`, `--data-dir=${first.dataDir}`]);

@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/code/bundle.ts';
-import { control, type Controls, listenForControl } from '../../local/control.ts';
+import { localService } from '../../local/control.ts';
 import { lock } from '../../io/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
 import { freePort, onFreePort, untilReleased } from '../../local/port.ts';
-import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
+import { loadSecrets, localPaths, makeLocal } from '../../local/state.ts';
 import { helper } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
 
@@ -73,61 +73,6 @@ describe('a marked process', () => {
   });
 });
 
-describe('the control socket', () => {
-  const status = {
-    url: 'http://127.0.0.1:1',
-    port: 1,
-    pid: 1,
-    startedAt: 'now',
-    version: '0',
-    ipfs: 'none',
-    running: 0,
-  };
-  const calm: Controls = {
-    address: async () => ({ url: status.url }),
-    status: async () => status,
-    stop: async () => ({}),
-    verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
-    rebuild: async () => ({ bytes: 1, ms: 1 }),
-    snapshot: async () => ({ dir, takenAt: 'now', pausedMs: 0, files: [] }),
-  };
-
-  test('answers its owner, also below a path that is longer than a socket may have', async () => {
-    for (const folder of [join(dir, 's'), join(dir, 'long'.repeat(30), 'er'.repeat(20))]) {
-      await mkdir(folder, { recursive: true });
-      const path = join(folder, 'control.sock');
-      const controls = await listenForControl(path, {
-        ...calm,
-        rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'fix it' })),
-      });
-      expect((await stat(path)).mode & 0o777).toBe(0o600);
-      expect(await control(path, 'status')).toEqual(status);
-      await expect(control(path, 'rebuild')).rejects.toMatchObject({
-        code: 'build_failed',
-        message: 'no such file',
-        hint: 'fix it',
-      });
-      await controls.close();
-      await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
-    }
-  });
-
-  test('that a killed service left is replaced', async () => {
-    const path = join(dir, 'left.sock');
-    const left = await helper(
-      `import { createServer } from 'node:http';
-       createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`,
-    );
-    const ended = new Promise((resolve) => left.once('exit', resolve));
-    left.kill('SIGKILL');
-    await ended;
-    await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
-    const controls = await listenForControl(path, calm);
-    expect(await control(path, 'status')).toEqual(status);
-    await controls.close();
-  });
-});
-
 describe('service.log', () => {
   const module = JSON.stringify(join(import.meta.dirname, '../../local/log-file.ts'));
 
@@ -184,7 +129,7 @@ describe('the state of the local service', () => {
     expect(await loadSecrets(data)).toEqual(first);
     expect((await stat(localPaths(data).secrets)).mode & 0o777).toBe(0o600);
     expect((await stat(localPaths(data).local)).mode & 0o777).toBe(0o700);
-    expect(await localService(data)).toBeUndefined();
+    expect(await localService({ dataDir: data })).toBeUndefined();
   });
 
   test('adds what the secrets of an earlier version lack, and keeps what they have', async () => {

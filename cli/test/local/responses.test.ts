@@ -145,7 +145,7 @@ test.each([
   'a connection that is reset in the middle %s counts as running no longer',
   async (_, method, more, sent) => {
     const { host, hostname, port } = new URL(service.url);
-    const running = () => control(localPaths(service.dataDir).control, 'status').then((status) => status.running);
+    const running = () => control(service, 'status').then((status) => status.running);
     const sockets = Array.from({ length: 10 }, () => connect(Number(port), hostname));
     for (const socket of sockets) {
       const lines = [`${method} /v1/storage/plain HTTP/1.1`, `Host: ${host}`, ...more];

@@ -107,7 +107,7 @@ inCi('an older version refuses what a newer one has used, names the copy, and go
   // The state of the newer version is the copy now, and it can go forward again.
   const kept = await copiesOf(dataDir);
   expect(kept).toEqual([expect.stringMatching(/^99\.0\.0-/)]);
-  await rollBack(dataDir, first(kept));
+  await rollBack({ dataDir }, first(kept));
   expect(await refusal({ dataDir })).toContain('belongs to sealpin 99.0.0');
   expect((await everyFile(join(local, 'state'))).includes(fileId)).toBe(false);
 });
@@ -184,7 +184,7 @@ inCi('an account that a copy has is marked there and here, also after a rollback
   const marked = [{ backed_up: 1 }];
   for (const folder of [local, join(local, 'copies', copy)]) expect(await marksIn(folder)).toEqual(marked);
   for (const folder of [local, join(local, 'copies', copy)]) await marksIn(folder, unmark);
-  const { kept } = await rollBack(dataDir, copy);
+  const { kept } = await rollBack({ dataDir }, copy);
   for (const folder of [local, join(local, 'copies', kept)]) expect(await marksIn(folder)).toEqual(marked);
 
   const backup = join(await temporaryDirectory(), 'backup');
@@ -222,7 +222,7 @@ inCi('objects of stores that no database knows wait for the operator after a rol
   const local = join(dataDir, 'local');
   const table = `CREATE TABLE object_sweep AS SELECT 's3' AS service, 0 AS inherited, 'data/0' AS after`;
   await sweeps(join(local, 'copies', copy), table);
-  await rollBack(dataDir, copy);
+  await rollBack({ dataDir }, copy);
   const held = [{ service: 's3', inherited: 1, after: null }];
   expect(await sweeps(local, all)).toEqual(held);
   await sweeps(local, 'UPDATE object_sweep SET inherited = 0');

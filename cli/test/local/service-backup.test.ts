@@ -170,7 +170,7 @@ test('what a database keeps of deleted rows does not get into a backup', async (
 
 test('a database that has not changed is not copied again', async () => {
   const copied = (stamps: Record<string, string>): Promise<string[]> =>
-    withSnapshot(source, stamps, async ({ files }) =>
+    withSnapshot({ dataDir: source }, stamps, async ({ files }) =>
       files.filter(({ copy }) => copy !== undefined).map(({ path }) => path),
     );
   const objects = join(source, 'local/state/do/sealpin-Account');
