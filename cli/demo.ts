@@ -219,10 +219,9 @@ function firstLine(): Promise<string> {
 }
 
 async function checkedJson<T>(response: Response, status: number): Promise<T> {
-  const body: unknown = await response.json();
-  if (response.status !== status)
-    throw new Error(`the service responded with ${response.status}: ${JSON.stringify(body)}`);
-  return body as T;
+  const text = await response.text();
+  if (response.status !== status) throw new Error(`the service responded with ${response.status}: ${text}`);
+  return JSON.parse(text) as T;
 }
 
 async function compare(path: string): Promise<void> {

@@ -8,6 +8,7 @@ import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { untilAnswered } from '../client/attempts.ts';
+import { jsonOrUndefined } from '../client/service-http.ts';
 import { countText } from '../cli/terminal/size.ts';
 import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
@@ -81,9 +82,9 @@ async function manifestIn(dir: string): Promise<Manifest> {
   const path = join(dir, manifestName);
   if (!existsSync(path))
     throw new SealpinError('usage', `${dir} holds no complete backup`, { hint: 'run npm run backup with it again' });
-  const manifest = v.safeParse(Manifest, JSON.parse(await readFile(path, 'utf8')));
+  const manifest = v.safeParse(Manifest, jsonOrUndefined(await readFile(path, 'utf8')));
   if (!manifest.success)
-    throw new SealpinError('usage', `${path} is of another version`, {
+    throw new SealpinError('usage', `${path} is damaged, or of another version`, {
       hint: 'restore it with the version that wrote it, or a newer one',
     });
   return manifest.output;

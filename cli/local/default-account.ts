@@ -1,6 +1,7 @@
 /** The account that the local service creates for its user at the first start. */
 import { NewAccountResponse, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { jsonOf } from '../io/json-text.ts';
 import { writeState } from './state.ts';
 import type { Secrets } from './state.ts';
 
@@ -17,10 +18,9 @@ export async function openAccount(
     headers: { authorization: `Bearer ${secrets.adminToken}`, 'content-type': 'application/json' },
     body: JSON.stringify({ label: 'local' }),
   });
-  const body: unknown = await response.json();
   if (response.status !== 201)
     throw new SealpinError('service_answer', `the service created no account (status ${response.status})`);
-  const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, body);
+  const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, await jsonOf(response));
   const created = { account: fresh.id, apiKey: key };
   await writeState(dataDir, 'secrets', { ...secrets, ...created });
   return created;

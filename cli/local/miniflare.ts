@@ -8,6 +8,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
+import { jsonOf } from '../io/json-text.ts';
 import { guardFlags } from './code/bundle.ts';
 import { erasingClasses, type ClassName } from './code/erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
@@ -258,7 +259,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       }),
     async running() {
       const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
-      return ((await response.json()) as { running: number }).running;
+      return ((await jsonOf(response)) as { running: number }).running;
     },
     async replace(code) {
       removeSocket();

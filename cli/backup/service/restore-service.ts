@@ -7,6 +7,7 @@ import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { ifMissing, writeFailure } from '../../errno.ts';
 import { forEachOf } from '../../files/side-by-side.ts';
+import { jsonIn } from '../../io/json-text.ts';
 import { quietSqlite } from '../../io/quiet-sqlite.ts';
 import { makeDataDirectory } from '../../io/paths.ts';
 import { removeTree } from '../../io/remove-tree.ts';
@@ -112,7 +113,7 @@ async function secretsOf(
       hint: 'with --without-secrets it gets new tokens; API keys of its accounts work as before',
     });
   const text = await openSecrets(await readFile(join(folder.parts, secrets.part)), o, context);
-  if ((JSON.parse(text) as Secrets).serviceId === serviceId) return text;
+  if ((jsonIn(text) as Secrets | undefined)?.serviceId === serviceId) return text;
   throw new SealpinError('config_invalid', 'the secrets in the backup are those of another service');
 }
 

@@ -27,7 +27,7 @@ import {
   type Snapshot,
   writtenAt,
 } from '../../local/snapshot/state-files.ts';
-import { localPaths, type Secrets } from '../../local/state.ts';
+import { localPaths, readState } from '../../local/state.ts';
 import { blockFilesIn, leavesIn } from './node-index.ts';
 import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import {
@@ -89,7 +89,7 @@ export async function backUpService(
     for (const file of before?.files ?? [])
       if ((await sizeOf(join(folder.parts, file.part))) === file.bytes) known.set(file.path, file);
     const stamps = Object.fromEntries([...known].flatMap(([path, { stamp }]) => (stamp ? [[path, stamp]] : [])));
-    const { serviceId } = JSON.parse(secrets) as Secrets;
+    const { serviceId = '' } = (await readState(dataDir, 'secrets')) ?? {};
     return await withSnapshot(context, stamps, async (snapshot) => {
       const run: Taking = { folder, snapshot, known, before, dataDir, onBytes, signal: context.signal };
       return await fill(run, { sealed, serviceId }, context);

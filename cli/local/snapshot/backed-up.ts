@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { AccountList, BackupPage, parseResponse } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
+import { jsonOf } from '../../io/json-text.ts';
 import { databasesIn, hasTable, withDatabase } from '../../io/sqlite.ts';
 import type { Workerd } from '../miniflare.ts';
 
@@ -37,7 +38,7 @@ async function askOperatorApi({ ask: askWorker, adminToken }: Operated, path: st
   const response = await askWorker(`/v1/operator/${path}`, headers).catch((cause: unknown) => {
     throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
   });
-  if (response.status === 200) return JSON.parse(await response.text()) as unknown;
+  if (response.status === 200) return await jsonOf(response);
   if (response.status === 404) return undefined;
   throw new SealpinError('service_answer', `the service did not mark its accounts (status ${response.status})`);
 }

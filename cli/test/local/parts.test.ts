@@ -8,12 +8,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/code/bundle.ts';
 import { localService } from '../../local/control.ts';
+import { openAccount } from '../../local/default-account.ts';
 import { lock } from '../../io/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
 import { freePort, onFreePort, untilReleased } from '../../local/port.ts';
 import { loadSecrets, localPaths, makeLocal } from '../../local/state.ts';
+import { temporaryDirectory } from '../environment.ts';
+import { hostile } from '../hostile.ts';
 import { helper } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
 
@@ -71,6 +74,21 @@ describe('a marked process', () => {
     expect(isRunning(mark)).toBe(true);
     await endProcess(mark, 500);
   });
+});
+
+test.each([
+  [201, '<html>'],
+  [201, '{}'],
+  [200, ''],
+  [502, '<html>'],
+])('an account that is answered with %i %j is an error of the service', async (status, body) => {
+  const { url } = await hostile({
+    'POST /v1/operator/accounts': (_request, response) => response.writeHead(status).end(body),
+  });
+  const dataDir = await temporaryDirectory();
+  await makeLocal(dataDir);
+  const opened = openAccount(url, dataDir, await loadSecrets(dataDir));
+  await expect(opened).rejects.toMatchObject({ code: 'service_answer' });
 });
 
 describe('service.log', () => {
