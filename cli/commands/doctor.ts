@@ -1,4 +1,5 @@
 /** `sealpin doctor`: what is wrong here, and what to do about it. */
+import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Health } from '../../shared/api.ts';
 import { sniff } from '../../shared/crypto/index.ts';
@@ -108,6 +109,10 @@ async function pairFinding(context: Context): Promise<Found> {
   const bytes = await otherwise(reading, 'file_not_found', undefined);
   if (bytes === undefined)
     return { state: 'note', text: 'none: passwords only', todo: 'sealpin keygen --words makes one' };
+  if (!existsSync(publicKey))
+    throw new SealpinError('file_not_found', `there is no public.key beside ${privateKey}`, {
+      hint: 'sealpin key rotate makes a new pair that also opens what this key does',
+    });
   if (sniff(bytes) !== undefined) return { text: 'there, and protected with a password' };
   const own = (await readIdentities(undefined, undefined, context)).flatMap(({ recipient = [] }) => recipient);
   const [shown] = await readRecipients([publicKey], context);

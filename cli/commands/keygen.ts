@@ -25,7 +25,8 @@ export const command = defineCommand({
     { command: 'sealpin keygen --output ./alice', does: 'Another pair, in a directory of its own' },
   ],
   async run({ args, context }) {
-    const privateKey = join(pairDirectory(args.output, context), 'private.key');
+    const directory = pairDirectory(args.output, context);
+    const [privateKey, publicKey] = [join(directory, 'private.key'), join(directory, 'public.key')];
     const make = async () => {
       if (args.force && existsSync(privateKey))
         await confirm(`Replace ${privateKey}: what only it opens is lost`, args.yes, context);
@@ -36,9 +37,12 @@ export const command = defineCommand({
     } catch (error) {
       if (!isSealpinError(error, 'file_exists')) throw error;
       const rotate = `sealpin key rotate${args.output === undefined ? '' : ` --output ${args.output}`}`;
+      const found = existsSync(publicKey)
+        ? 'you have a pair, whose public.key is beside it'
+        : 'its public.key is missing, as after a run that was killed';
       throw new SealpinError('file_exists', error.message, {
         hint: existsSync(privateKey)
-          ? `you have a pair, whose public.key is beside it; a new one that also opens what the old one does: ${rotate}`
+          ? `${found}; a new one that also opens what the old one does: ${rotate}`
           : 'move it away, or name another directory with --output',
         cause: error,
       });

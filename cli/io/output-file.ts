@@ -40,6 +40,8 @@ export interface Sink {
    * resolves
    */
   write(chunk: Uint8Array, onWritten?: () => void): Promise<void>;
+  /** Waits until what was written is on the disk, still without its name. */
+  settle(): Promise<void>;
   /**
    * Gives the complete file its name, and the time when it last changed, if that is known.
    * @returns its absolute path; undefined for standard output
@@ -157,7 +159,7 @@ class FileSink implements Sink {
     }
   }
 
-  async commit(modified?: Date): Promise<string> {
+  async settle(modified?: Date): Promise<void> {
     try {
       const { file, blocks } = await this.#open();
       await blocks.flush();
@@ -165,6 +167,14 @@ class FileSink implements Sink {
       // A sender may name one that the file system does not have.
       if (modified !== undefined) await file.utimes(modified, modified).catch(() => undefined);
       await file.sync();
+    } catch (error) {
+      throw writeFailure(this.name, error);
+    }
+  }
+
+  async commit(modified?: Date): Promise<string> {
+    await this.settle(modified);
+    try {
       await this.#close();
       await this.#publish();
       await syncDirectory(dirname(this.#target));
@@ -253,6 +263,7 @@ function standardOutput(o: SinkOptions): Sink {
       await write(stdout, chunk);
       onWritten?.();
     },
+    settle: async () => undefined,
     async commit() {
       refuseBinary();
       return undefined;

@@ -2,6 +2,7 @@
  * Making a key pair and writing its two files: what keygen, key restore and key rotate have in
  * common.
  */
+import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
   generateKeyPair,
@@ -15,6 +16,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { writeFailure } from '../errno.ts';
 import { openSink } from '../io/output-file.ts';
+import { syncDirectory } from '../io/unfinished.ts';
 import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
 import { isNarrow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
@@ -54,7 +56,9 @@ export function pairDirectory(output: string | undefined, context: Context): str
 }
 
 /**
- * Writes `private.key` and `public.key`, and says what they are for.
+ * Writes `private.key` and `public.key`, and says what they are for. Both are on the disk before
+ * either has its name. What a kill leaves is a pair, or a `private.key` alone, of which `key
+ * rotate` makes one.
  * @param o.force replaces files that are there
  * @param o.make called once the files can be written; `older` is the text of keys that
  * `private.key` goes on to hold
@@ -84,8 +88,9 @@ export async function writePair(
     });
   }
   const options = { force: o.force, environment: context, fileOnly: true };
+  const publicPath = join(directory, 'public.key');
   const secret = await openSink(join(directory, 'private.key'), options);
-  const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
+  const open = await openSink(publicPath, { ...options, mode: 0o644 });
   try {
     const { pair, older } = await o.make();
     const password = args.protect ? await newPassword(args, 'key', context) : undefined;
@@ -93,6 +98,13 @@ export async function writePair(
     await secret.write(await protect(text, password, context));
     const signer = parcelSigner(pair.secret).text;
     await open.write(new TextEncoder().encode(`${signerComment}${signer}\n${pair.publicText}`));
+    await secret.settle();
+    await open.settle();
+    // Nobody encrypts to a key whose private half is gone; the older keys go on to open.
+    if (o.force && older === undefined) {
+      await rm(publicPath, { force: true });
+      await syncDirectory(directory);
+    }
     const privateKey = await secret.commit();
     const publicKey = await open.commit();
     const words = await fingerprint(pair.recipient);
