@@ -15,7 +15,7 @@ import { keepLog } from './log-file.ts';
 import { isFull, reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
 import { isUnfinished } from './snapshot/state-files.ts';
-import { loadSecrets, localPaths, makeLocal, readState, writeState } from './state.ts';
+import { loadSecrets, localPaths, makeLocal, readState, removeTemporaries, writeState } from './state.ts';
 import { prepareState, refuseNewer, removeOldCopies } from './upgrade/copies.ts';
 import { putTemporariesInto, removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
@@ -63,6 +63,7 @@ export async function prepareDirectory(
   await rm(paths.tmp, { recursive: true, force: true });
   await mkdir(paths.tmp, { mode: 0o700 });
   cleanup.add(() => rm(paths.tmp, { recursive: true, force: true }));
+  await removeTemporaries(dataDir);
   putTemporariesInto(paths.tmp);
   // After a crash, deleted rows may still be in the files.
   await removeUnknown(stateDir);

@@ -157,6 +157,16 @@ export async function writeState<N extends keyof States>(
   await syncDirectory(dirname(path));
 }
 
+/** Removes what killed runs have not written to its end. The caller holds the lock. */
+export async function removeTemporaries(dataDir: string): Promise<void> {
+  const { local, ...paths } = localPaths(dataDir);
+  const own = (Object.keys(required) as (keyof States)[]).map((name) => basename(paths[name]));
+  for (const name of await readdir(local)) {
+    const [, written = ''] = /^(.+)\.[0-9]+\.tmp$/.exec(name) ?? [];
+    if (own.includes(written)) await rm(join(local, name), { force: true });
+  }
+}
+
 /** Tokens that nobody knows yet, without an account. */
 export function newSecrets(serviceId: string): Secrets {
   const token = (): string => randomBytes(32).toString('base64url');

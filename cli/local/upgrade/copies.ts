@@ -28,6 +28,9 @@ const mostDays = 30;
 
 const singles = ['secrets.json', indexPath];
 
+/** The name of a copy until it is complete. */
+const unfinished = 'unfinished';
+
 /** The name of a copy: the version of its state, and when it was made. */
 const copyName = /^(.+)-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/;
 
@@ -77,9 +80,13 @@ export async function prepareState(
   await writeState(dataDir, 'version', { v: 1, version: own });
 }
 
-/** Removes all copies but the last, and that too when its time is over. */
+/**
+ * Removes what a killed run left of a copy, and all copies but the last, and that too when its time
+ * is over.
+ */
 export async function removeOldCopies(dataDir: string, backupDays: number | undefined, now: number): Promise<void> {
   const { local, copies } = localPaths(dataDir);
+  await removeTree(join(copies, unfinished));
   const all = await copiesIn(local);
   const last = all.at(-1);
   // It is looked at once an hour.
@@ -142,15 +149,15 @@ function madeAt(name: string): number {
 async function keepCopy(local: string, version: string | undefined): Promise<string> {
   await markStopped(join(local, 'state'));
   const name = `${version ?? 'earlier'}-${new Date().toISOString().replaceAll(/[-:.]/g, '')}`;
-  const unfinished = join(local, 'copies/unfinished');
-  await removeTree(unfinished);
-  await mkdir(unfinished, { recursive: true, mode: 0o700 });
+  const incomplete = join(local, 'copies', unfinished);
+  await removeTree(incomplete);
+  await mkdir(incomplete, { recursive: true, mode: 0o700 });
   try {
     const present = singles.filter((path) => existsSync(join(local, path)));
-    await copyPaths([...statePaths(local), ...present], local, unfinished);
-    await rename(unfinished, join(local, 'copies', name));
+    await copyPaths([...statePaths(local), ...present], local, incomplete);
+    await rename(incomplete, join(local, 'copies', name));
   } catch (error) {
-    await removeTree(unfinished);
+    await removeTree(incomplete);
     throw error;
   }
   await syncDirectory(join(local, 'copies'));

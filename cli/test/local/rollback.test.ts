@@ -9,7 +9,10 @@ import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { withDatabase } from '../../io/sqlite.ts';
-import { prepareState, removeOldCopies, rollBack } from '../../local/upgrade/copies.ts';
+import { CleanupStack } from '../../local/cleanup-stack.ts';
+import { prepareDirectory } from '../../local/data-directory.ts';
+import { loadSecrets, localPaths, makeLocal, writeState } from '../../local/state.ts';
+import { prepareState, refuseNewer, removeOldCopies, rollBack } from '../../local/upgrade/copies.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { ask, everyFile, here, refusal, startHere, store, wrappedKey, type RunningHere } from './harness.ts';
@@ -246,6 +249,26 @@ test('a destroyed header is in no copy that is made later', async () => {
   await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '99.0.0' });
   expect((await everyFile(join(dataDir, 'local/copies'))).length).toBeGreaterThan(0);
   expect((await everyFile(dataDir)).includes(key)).toBe(false);
+});
+
+test('a start removes what killed runs have not written to its end, and nothing else', async () => {
+  const dataDir = await realpath(await temporaryDirectory());
+  await makeLocal(dataDir);
+  await loadSecrets(dataDir);
+  await writeState(dataDir, 'version', { v: 1, version: packageJson.version });
+  const { local, copies, ...paths } = localPaths(dataDir);
+  await mkdir(join(copies, 'unfinished/state'), { recursive: true });
+  await writeFile(join(copies, 'unfinished/state/rows'), 'deleted since');
+  const states = Object.values(paths).filter((path) => path.endsWith('.json'));
+  expect(states.length).toBeGreaterThan(5);
+  for (const path of states) await writeFile(`${path}.4711.tmp`, '{');
+  const others = ['notes.json.4711.tmp', 'secrets.json.4711.tmp.txt', 'secrets.json.old.tmp', 'secrets.json.tmp'];
+  for (const name of others) await writeFile(join(local, name), '');
+  const cleanup = new CleanupStack();
+  await prepareDirectory({ dataDir, log: () => undefined }, cleanup);
+  await cleanup.run();
+  expect((await readdir(local)).filter((name) => name.includes('tmp') && name !== 'tmp').toSorted()).toEqual(others);
+  expect(await copiesOf(dataDir)).toEqual([]);
 });
 
 test('versions are compared by their numbers', () => {
