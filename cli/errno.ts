@@ -71,6 +71,10 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
     return new SealpinError('file_unwritable', 'a database in the data directory cannot be written: it is read-only', {
       cause: thrown,
     });
+  if (sqliteCodeOf(thrown) === sqliteCodes.full)
+    return new SealpinError('disk_full', 'a database in the data directory cannot be written: the disk is full', {
+      cause: thrown,
+    });
   const errno = errnoOf(thrown) ?? '';
   if (!('syscall' in thrown) || !('path' in thrown) || typeof thrown.path !== 'string') return undefined;
   // What Node says of a folder below one that is on a read-only disk.

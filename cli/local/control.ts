@@ -10,7 +10,7 @@ import type { Agent, Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
-import { errnoOf } from '../errno.ts';
+import { errnoOf, systemFailure } from '../errno.ts';
 import { jsonIn } from '../io/json-text.ts';
 import type { VerifiedBlocks } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
@@ -137,7 +137,8 @@ export async function listenForControl(path: string, controls: Controls): Promis
       .then(
         (body) => respond(200, body),
         (error: unknown) => {
-          const failure = isSealpinError(error) ? error : new SealpinError('internal', String(error));
+          const own = isSealpinError(error) ? error : systemFailure(error);
+          const failure = own ?? new SealpinError('internal', String(error));
           respond(500, toProblem(failure, { detail: failure.message, hint: failure.hint }));
         },
       );

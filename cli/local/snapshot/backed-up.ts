@@ -40,6 +40,7 @@ async function askOperatorApi({ ask: askWorker, adminToken }: Operated, path: st
   });
   if (response.status === 200) return await jsonOf(response);
   if (response.status === 404) return undefined;
+  if (response.status === 507) throw new SealpinError('disk_full');
   throw new SealpinError('service_answer', `the service did not mark its accounts (status ${response.status})`);
 }
 

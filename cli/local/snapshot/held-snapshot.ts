@@ -13,6 +13,7 @@ import { once } from '../cleanup-stack.ts';
 import { type AskedService, control } from '../control.ts';
 import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
 import type { Workerd } from '../miniflare.ts';
+import { isFull } from '../node/reserve.ts';
 import type { RunningNode } from '../node/server.ts';
 import { Agent } from '../../io/node-http.ts';
 import { withDatabase } from '../../io/sqlite.ts';
@@ -90,7 +91,7 @@ export async function withSnapshot<T>(
   try {
     const running = await control(asking, 'snapshot', { body: { known }, agent }).catch((error: unknown) => {
       if (errnoOf(error) === 'ECONNRESET') throw snapshotGone(error);
-      if (!isSealpinError(error, 'not_running')) throw error;
+      if (!isSealpinError(error, 'not_running')) throw notTaken(asking, error);
       return undefined;
     });
     return running === undefined ? await withStopped(asking, known, use) : await use(running);
@@ -114,20 +115,31 @@ async function withStopped<T>(
 ): Promise<T> {
   const { dataDir } = asking;
   const { local, tmp, ipfs } = localPaths(dataDir);
-  const held = await lockWhenFree(asking);
-  try {
+  let held: Awaited<ReturnType<typeof lockWhenFree>> | undefined;
+  let dir: string | undefined;
+  const take = async (): Promise<Snapshot> => {
+    held = await lockWhenFree(asking);
     await endLeftover(dataDir);
     await markStopped(await stateDirOf(dataDir));
     mkdirSync(tmp, { recursive: true, mode: 0o700 });
-    const dir = await mkdtemp(join(tmp, 'snapshot-'));
-    try {
-      withDatabase(join(ipfs, 'node.db'), (index) => index.prepare('VACUUM INTO ?').run(join(dir, indexCopy)));
-      const files = copyState(local, dir, known);
-      return await use({ dir, takenAt: new Date().toISOString(), pausedMs: 0, files });
-    } finally {
-      await rm(dir, { recursive: true, force: true });
-    }
+    const into = (dir = await mkdtemp(join(tmp, 'snapshot-')));
+    withDatabase(join(ipfs, 'node.db'), (index) => index.prepare('VACUUM INTO ?').run(join(into, indexCopy)));
+    return { dir: into, takenAt: new Date().toISOString(), pausedMs: 0, files: copyState(local, into, known) };
+  };
+  try {
+    const snapshot = await take().catch((error: unknown) => {
+      throw notTaken(asking, error);
+    });
+    return await use(snapshot);
   } finally {
-    held.release();
+    if (dir !== undefined) await rm(dir, { recursive: true, force: true });
+    held?.release();
   }
+}
+
+/** Names the disk that has no room for a snapshot: not that of a backup. */
+function notTaken({ dataDir }: AskedService, error: unknown): unknown {
+  if (!isFull(error) && !isSealpinError(error, 'disk_full')) return error;
+  const { local } = localPaths(dataDir);
+  return new SealpinError('disk_full', `${local} cannot be written: the disk is full`, { cause: error });
 }

@@ -7,6 +7,7 @@ import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { control, type Controls, listenForControl } from '../../local/control.ts';
 import { markProcess } from '../../local/process.ts';
+import { withSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { loadSecrets, localPaths, writeState } from '../../local/state.ts';
 import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
@@ -84,6 +85,22 @@ test('a question goes on for as long as the service works on it', async () => {
   const path = await socketIn(dataDir);
   const controls = await listenForControl(path, { ...calm, rebuild: () => sleep(rebuilt.ms, rebuilt) });
   expect(await control({ dataDir }, 'rebuild', { timeoutMs: limitMs })).toEqual(rebuilt);
+  await controls.close();
+});
+
+test.each([
+  { code: 'ENOSPC', syscall: 'copyfile', path: '/state' },
+  { code: 'ERR_SQLITE_ERROR', errcode: 13 },
+])('a snapshot for which the service has no room names its disk (%j)', async (fields) => {
+  const dataDir = join(dir, 'full');
+  const controls = await listenForControl(await socketIn(dataDir), {
+    ...calm,
+    snapshot: () => Promise.reject(Object.assign(new Error('failed'), fields)),
+  });
+  await expect(withSnapshot({ dataDir }, {}, async () => undefined)).rejects.toMatchObject({
+    code: 'disk_full',
+    message: `${localPaths(dataDir).local} cannot be written: the disk is full`,
+  });
   await controls.close();
 });
 

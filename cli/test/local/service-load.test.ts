@@ -1,5 +1,5 @@
 /** Backups of a local service that is busy, that are killed, and for which there is no room. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -7,6 +7,7 @@ import { readdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
@@ -283,6 +284,24 @@ inCi('without room a backup keeps the state before it, and a restoration leaves 
   });
   expect(ran.stdout, ran.stderr).toBe('backup 7\nrestore 7\nrestored 0\n');
   expect(ran.stderr.match(/^sealpin: error: .*the disk is full$/gm)).toHaveLength(2);
+});
+
+test('a backup names the full disk, which is that of the data directory and not its own', async (context) => {
+  const from = await temporaryDirectory();
+  await promisify(execFile)('tar', ['-xzf', join(import.meta.dirname, 'states/ab333d8.tar.gz'), '-C', from]);
+  const ran = await onSmallDisk(context, {
+    disk: await temporaryDirectory(),
+    mebibytes: 24,
+    env: { ...password, ENTRY: entry, FROM: from, TO: join(from, 'new') },
+    script: `
+        cp -r "$FROM" "$DISK/home"; export SEALPIN_HOME="$DISK/home"
+        cat /dev/zero > "$DISK/filler" 2> "$FROM/filled"; cat /dev/zero >> "$DISK/filler" 2> "$FROM/filled"
+        "$NODE" --no-warnings "$ENTRY" service backup "$TO" --without-secrets; echo "backup $?" "$DISK/home/local"`,
+  });
+  const [, local = ''] = /^backup 7 (.*)$/m.exec(ran.stdout) ?? [];
+  expect(ran.stderr).toBe(
+    `sealpin: error: ${local} cannot be written: the disk is full\nsealpin: hint: free some space and try again\n`,
+  );
 });
 
 /** The states of the threads of a process (proc(5)). */
