@@ -1,5 +1,6 @@
 /** `sealpin status`: the state of the service that commands use, and of the local one. */
-import { exitOf, isSealpinError } from '../../shared/errors.ts';
+import type { Health } from '../../shared/api.ts';
+import { type Code, exitOf, isCode, isSealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Homes, type Status, control } from '../local/control.ts';
@@ -22,12 +23,14 @@ export const command = defineCommand({
   async run({ context }) {
     const remote = await remoteStatus(context);
     const status = await localStatus(context, remote === undefined);
-    const own = status === undefined ? [] : localLines(status);
-    await context.output.result({ ...status, remote }, [
+    const health = status && (await localHealth(context));
+    const own = status === undefined ? [] : localLines(status, health);
+    await context.output.result({ ...status, health, remote }, [
       ...(remote === undefined ? [] : remoteLines(remote)),
       ...(remote === undefined ? own : own.map((line) => `local ${line}`)),
     ]);
-    return status?.kubo?.status === 'failing' ? exitOf({ code: 'pinning_unavailable' }) : 0;
+    const code = status?.kubo?.status === 'failing' ? 'pinning_unavailable' : troubleOf(health);
+    return code === undefined ? 0 : exitOf({ code });
   },
 });
 
@@ -69,9 +72,33 @@ async function localStatus(context: Context, isNeeded: boolean): Promise<Status 
   }
 }
 
-function localLines(status: Status): string[] {
+/** Asks the local service for its health; undefined: one of an earlier version says nothing. */
+async function localHealth(context: Context): Promise<Health | undefined> {
+  return await otherwise(control(context, 'health'), 'not_found', undefined);
+}
+
+/** The code of what keeps the local service from storing or reading. */
+function troubleOf({ storage, services = [] }: Partial<Health> = {}): Code | undefined {
+  const refusals = services.flatMap(({ refuses }) => (isCode(refuses?.code) ? [refuses.code] : []));
+  if (storage === 'failing' || services.some(({ status }) => status === 'failing')) return 'pinning_unavailable';
+  return refusals[0];
+}
+
+function healthLines({ status, storage, services = [] }: Health): string[] {
+  const troubles = services.flatMap(({ id, status, code, refuses, warning, hint }) => {
+    const then = hint === undefined ? '' : `; ${hint}`;
+    if (status === 'failing') return [`${id} is failing (${code})${then}`];
+    if (refuses !== undefined) return [`${id} takes no new files since ${refuses.since} (${refuses.code})${then}`];
+    return warning === undefined ? [] : [`${id}: ${warning}${then}`];
+  });
+  if (storage === 'failing') troubles.push('the databases do not respond');
+  return (troubles.length === 0 ? [status] : troubles).map((text) => `health    ${text}`);
+}
+
+function localLines(status: Status, health: Health | undefined): string[] {
   return [
     `service   ${status.url}`,
+    ...(health === undefined ? [] : healthLines(health)),
     ...kuboLines(status),
     `ipfs      ${status.ipfs}, built in, not on the network`,
     `process   ${status.pid}, since ${status.startedAt}`,

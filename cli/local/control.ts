@@ -8,6 +8,7 @@ import { rm } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
 import type { Agent, Server } from 'node:http';
 import { basename, dirname } from 'node:path';
+import type { Health } from '../../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
@@ -56,6 +57,8 @@ export type Controls = {
    */
   address(): Promise<{ url: string; isDirect?: boolean }>;
   status(): Promise<Status>;
+  /** Asks the Worker, as its operator, whether it can store and read. */
+  health(): Promise<Health>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
   /** Reads blocks of the embedded node, behind a position. */
   verify(o: { position?: string | undefined }): Promise<VerifiedBlocks>;
@@ -67,7 +70,7 @@ export type Controls = {
 export type Control = keyof Controls;
 
 /** Questions whose answer takes no work: what delays one is a failure. */
-const prompt: readonly string[] = ['address', 'status'] satisfies Control[];
+const prompt: readonly string[] = ['address', 'status', 'health'] satisfies Control[];
 /** Time between two signs that a question is worked on, in ms. */
 const beatMs = 5_000;
 

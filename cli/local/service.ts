@@ -5,7 +5,9 @@
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
+import { Health, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { jsonOf } from '../io/json-text.ts';
 import { CleanupStack, once, serialize } from './cleanup-stack.ts';
 import { type Controls, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
@@ -127,7 +129,8 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
     takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
   const verify: Controls['verify'] = ({ position }) => node.verify(position);
-  const socket = await listenForControl(paths.control, controlsOf({ ...about, verify, snapshot }));
+  const health: Controls['health'] = async () => parseResponse(Health, await jsonOf(await askHealth(workerd, secrets)));
+  const socket = await listenForControl(paths.control, controlsOf({ ...about, verify, snapshot, health }));
   cleanup.add(() => socket.close());
   return {
     url,
@@ -219,6 +222,13 @@ async function workerdAt(listen: number | SocketFolder, url: string, o: Listenin
   return workerd;
 }
 
+/** Asks the Worker for its health. @throws service_unreachable */
+async function askHealth({ ask }: Workerd, { adminToken }: Secrets): ReturnType<Workerd['ask']> {
+  return await ask('/v1/health', { authorization: `Bearer ${adminToken}` }).catch((cause: unknown) => {
+    throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
+  });
+}
+
 /**
  * Asks the Worker whether it can use its settings: a deployed one would say it to each request.
  * @param o.lines of its log about that
@@ -229,7 +239,7 @@ async function refuseMisconfigured(
   o: { readonly workerd: Workerd; readonly secrets: Secrets; readonly lines: readonly string[] },
 ): Promise<void> {
   if (front === undefined && backends === undefined) return;
-  const { status } = await o.workerd.ask('/v1/health', { authorization: `Bearer ${o.secrets.adminToken}` });
+  const { status } = await askHealth(o.workerd, o.secrets);
   if (status !== 500) return;
   const { error } = JSON.parse(o.lines.at(-1) ?? '{}') as { error?: string };
   throw new SealpinError('config_invalid', error ?? 'the service cannot use its settings', {
@@ -301,7 +311,7 @@ function stopOf(
 function controlsOf(
   o: Listener &
     Pick<Listening, 'direct'> &
-    Pick<Controls, 'verify' | 'snapshot'> & {
+    Pick<Controls, 'verify' | 'snapshot' | 'health'> & {
       readonly node: RunningNode;
       readonly recovered: string[];
       readonly choice: KuboChoice;
@@ -343,6 +353,7 @@ function controlsOf(
     }),
     verify: o.verify,
     snapshot: o.snapshot,
+    health: o.health,
     // The response goes out first, because stopping closes its connection.
     async stop() {
       setImmediate(() => void o.stop());

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import type { Health } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { control, type Controls, listenForControl } from '../../local/control.ts';
 import { markProcess } from '../../local/process.ts';
@@ -28,9 +29,11 @@ const status = {
   ipfs: 'none',
   running: 0,
 };
+const health: Health = { status: 'ok', version: '0', maxUploadBytes: null };
 const calm: Controls = {
   address: async () => ({ url: status.url }),
   status: async () => status,
+  health: async () => health,
   stop: async () => ({}),
   verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
   rebuild: async () => ({ bytes: 1, ms: 1 }),
@@ -101,6 +104,34 @@ test.each([
     code: 'disk_full',
     message: `${localPaths(dataDir).local} cannot be written: the disk is full`,
   });
+  await controls.close();
+});
+
+const local = { id: 'local', status: 'ok' } as const;
+const since = '2026-01-01T00:00:00.000Z';
+test.each<{ part: Partial<Health>; exit: number; says: string }>([
+  { part: { storage: 'ok', services: [local] }, exit: 0, says: 'ok' },
+  { part: { storage: 'failing', services: [local] }, exit: 6, says: 'the databases do not respond' },
+  {
+    part: { services: [{ ...local, status: 'failing', code: 'pinning_timeout', hint: 'look there' }] },
+    exit: 6,
+    says: 'local is failing (pinning_timeout); look there',
+  },
+  {
+    part: { services: [{ ...local, refuses: { code: 'disk_full', since, seenAt: since } }] },
+    exit: 7,
+    says: `local takes no new files since ${since} (disk_full)`,
+  },
+])('status says what the health of the service is: $says', async ({ part, exit, says }) => {
+  const dataDir = join(dir, 'ill');
+  const said: Health = { ...health, status: exit === 0 ? 'ok' : 'degraded', ...part };
+  const controls = await listenForControl(await socketIn(dataDir), { ...calm, health: async () => said });
+  const ran = await run(['status', '--data-dir', dataDir], dir);
+  expect(ran.exit).toBe(exit);
+  expect(ran.stdout).toContain(`\nhealth    ${says}\n`);
+  const json = await run(['status', '--json', '--data-dir', dataDir], dir);
+  expect(json.exit).toBe(exit);
+  expect(JSON.parse(json.stdout)).toMatchObject({ health: part });
   await controls.close();
 });
 
