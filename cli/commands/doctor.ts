@@ -12,7 +12,7 @@ import { readSmall } from '../io/input.ts';
 import { ifMissing, systemFailure } from '../errno.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { leftoverProblem } from '../local/leftover.ts';
-import { readState } from '../local/state.ts';
+import { readState, startCommand } from '../local/state.ts';
 import { api, call, jsonIn, noService, refuseUnencrypted } from '../remote/client.ts';
 import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
@@ -155,7 +155,7 @@ async function stoppedProblem({ dataDir }: Context): Promise<SealpinError | unde
   return (
     (await leftoverProblem(dataDir)) ??
     new SealpinError('not_running', 'the local service of this data directory is not running', {
-      hint: 'start it with: sealpin start; or use another service: sealpin login <url>',
+      hint: `start it with: ${await startCommand(dataDir)}; or use another service: sealpin login <url>`,
     })
   );
 }

@@ -9,6 +9,7 @@ import type { Context } from '../context.ts';
 import { newPasswordFlags, passwordFlags } from '../flags/args.ts';
 import { readTo, toFlag } from '../flags/to-flag.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
+import { startCommand } from '../local/state.ts';
 import { newPassword } from '../keys/passwords.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 
@@ -120,8 +121,9 @@ export const serviceRestore = defineCommand({
     const { files, bytes, takenAt, bad } = restored;
     output.note(`${countText(files, 'file')} (${sizeText(bytes)}) in ${dataDir}, as of ${takenAt}`);
     if (!restored.secrets) output.note('its tokens are new; API keys work as before');
-    refuseBad(bad, 'are missing from what was restored', 'everything else is there: sealpin start', context);
-    output.note('start it with: sealpin start');
+    const start = await startCommand(dataDir);
+    refuseBad(bad, 'are missing from what was restored', `everything else is there: ${start}`, context);
+    output.note(`start it with: ${start}`);
     await output.result(restored, []);
   },
 });

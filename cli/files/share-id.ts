@@ -50,7 +50,7 @@ function parseShare(text: string, done: 'taken back' | 'changed'): { id: string;
   throw new SealpinError('usage', `this link cannot be ${done}`, {
     hint:
       'a link to a blob opens for as long as the blob is stored (sealpin delete); an inbox is ' +
-      'closed with: sealpin inbox revoke, an invitation ended with: sealpin invite revoke',
+      'closed with: sealpin inbox revoke <id>, an invitation ended with: sealpin invite revoke <id>',
   });
 }
 

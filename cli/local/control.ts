@@ -17,7 +17,7 @@ import type { VerifiedBlocks } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
 import { isRunning } from './process.ts';
 import type { Snapshot, Stamps } from './snapshot/state-files.ts';
-import { localPaths, readState } from './state.ts';
+import { localPaths, readState, startCommand } from './state.ts';
 
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
@@ -210,7 +210,7 @@ export function control<C extends Control>(
     agent = false,
   }: { timeoutMs?: number; body?: object; agent?: Agent | false } = {},
 ): Promise<Awaited<ReturnType<Controls[C]>>> {
-  return withSocketPath(
+  return withSocketPath<Awaited<ReturnType<Controls[C]>>>(
     localPaths(dataDir).control,
     (short) =>
       new Promise((resolve, reject) => {
@@ -237,7 +237,10 @@ export function control<C extends Control>(
         });
         question.end(asked === undefined ? '' : JSON.stringify(asked));
       }),
-  );
+  ).catch(async (error: unknown) => {
+    if (!isSealpinError(error, 'not_running')) throw error;
+    throw new SealpinError('not_running', undefined, { hint: `start it with: ${await startCommand(dataDir)}` });
+  });
 }
 
 /** @throws the error that the service reports */

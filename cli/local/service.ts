@@ -31,7 +31,7 @@ import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
-import { localPaths, saveOrigin, writeState, type Secrets } from './state.ts';
+import { localPaths, saveOrigin, startCommand, writeState, type Secrets } from './state.ts';
 import { workerVars, type Backends } from './backends/worker-vars.ts';
 import { kvWriter, syncFolders } from './write-through.ts';
 import { rebuildWorkerCode, workerCode, type WorkerCode } from './code/worker-code.ts';
@@ -124,7 +124,7 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
     recovered.push(`the address of this service is now ${url}: links to ${before} have ended`);
     log(JSON.stringify({ event: 'origin.changed', detail: recovered.at(-1) }));
   }
-  const { stop, stopped } = stopOf(cleanup, workerd, url);
+  const { stop, stopped } = stopOf(cleanup, workerd, { dataDir, url });
   const about = { ...listener, direct, run, node, recovered, choice, cacheDir, stop };
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
     takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
@@ -291,15 +291,16 @@ async function nodeOf(
 function stopOf(
   cleanup: CleanupStack,
   workerd: Workerd,
-  url: string,
+  { dataDir, url }: { readonly dataDir: string; readonly url: string },
 ): { stop: (why?: SealpinError) => Promise<void>; stopped: Promise<void> } {
   const { promise: stopped, resolve: resolveStopped, reject: rejectStopped } = Promise.withResolvers<void>();
   const stop = once((why?: SealpinError) =>
     cleanup.run().then(() => (why === undefined ? resolveStopped() : rejectStopped(why)), rejectStopped),
   );
-  void workerd.failed.then((cause) => {
+  void workerd.failed.then(async (cause) => {
     const detail = `the runtime crashed and could not be restarted at ${url}: the service has stopped`;
-    return stop(new SealpinError('service_unreachable', detail, { hint: 'start it again: sealpin start', cause }));
+    const hint = `start it again: ${await startCommand(dataDir)}`;
+    await stop(new SealpinError('service_unreachable', detail, { hint, cause }));
   });
   return { stop, stopped };
 }

@@ -99,7 +99,7 @@ export function restoringIn(dataDir: string): string {
 export async function makeLocal(dataDir: string): Promise<void> {
   if ((await readdir(restoringIn(dataDir)).catch((): string[] => [])).length > 0)
     throw new SealpinError('config_invalid', 'a restoration into this data directory was interrupted', {
-      hint: `repeat it: sealpin service restore; or remove ${restoringIn(dataDir)}`,
+      hint: `repeat it: sealpin service restore <dir>; or remove ${restoringIn(dataDir)}`,
     });
   const { local, ...paths } = localPaths(dataDir);
   const own = [paths.secrets, paths.run, paths.kubo, paths.lock, paths.log].map((path) => basename(path));
@@ -181,6 +181,15 @@ export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const secrets = { ...newSecrets(randomBytes(16).toString('hex')), ...found };
   await writeState(dataDir, 'secrets', secrets);
   return secrets;
+}
+
+/**
+ * The command that starts the service of a data directory: where that is a public one, a start
+ * without its address is refused.
+ */
+export async function startCommand(dataDir: string): Promise<string> {
+  const known = await readState(dataDir, 'origin').catch(() => undefined);
+  return `sealpin start${known === undefined ? '' : ` --origin ${known.origin}`}`;
 }
 
 /**

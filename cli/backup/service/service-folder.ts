@@ -103,7 +103,7 @@ export async function requireManifest(folder: ServiceFolder, environment: Readin
   const manifest = await readManifest(folder, environment);
   if (manifest !== undefined) return manifest;
   throw new SealpinError('file_not_found', `${folder.shown} is not the backup of a service: it has no service.json`, {
-    hint: 'name the folder of a backup of a service; for the backup of an account: sealpin restore',
+    hint: 'name the folder of a backup of a service; for the backup of an account: sealpin restore <folder>',
   });
 }
 

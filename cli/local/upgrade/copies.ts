@@ -20,7 +20,7 @@ import { lockWhenFree } from '../other-service.ts';
 import { markStopped } from '../snapshot/backed-up.ts';
 import { holdStrays } from '../snapshot/held-strays.ts';
 import { copyDatabase, databaseFiles, indexPath, statePaths } from '../snapshot/state-files.ts';
-import { localPaths, readState, writeState } from '../state.ts';
+import { localPaths, readState, startCommand, writeState } from '../state.ts';
 import { isOlder, versionIn } from './version.ts';
 
 /** The longest that a copy is kept, in days: what is deleted meanwhile is still in it. */
@@ -44,12 +44,13 @@ export async function refuseNewer(dataDir: string, own = packageJson.version): P
   const found = await versionIn(local);
   if (found === undefined || !isOlder(own, found)) return;
   const copies = await copiesIn(local);
+  const start = await startCommand(dataDir);
   const mine = copies.findLast((name) => copyName.exec(name)?.[1] === own) ?? copies.at(-1);
   throw new SealpinError('config_invalid', `${dataDir} belongs to sealpin ${found}, and this is ${own}`, {
     hint:
       mine === undefined
         ? `install sealpin ${found} or a newer one; nothing was changed`
-        : `install sealpin ${found}; or go back, without what was stored since: sealpin start --rollback ${mine}`,
+        : `install sealpin ${found}; or go back, without what was stored since: ${start} --rollback ${mine}`,
   });
 }
 
@@ -74,7 +75,7 @@ export async function prepareState(
     o.note(
       `the data directory was of ${found === undefined ? 'an earlier version' : `sealpin ${found}`}: its state is ` +
         `kept for ${countText(daysOf(o.backupDays), 'day')}, and its files are not copied; go back with that ` +
-        `version, without what was stored since: sealpin start --rollback ${name}`,
+        `version, without what was stored since: ${await startCommand(dataDir)} --rollback ${name}`,
     );
   }
   await writeState(dataDir, 'version', { v: 1, version: own });

@@ -271,6 +271,32 @@ test('a start removes what killed runs have not written to its end, and nothing 
   expect(await copiesOf(dataDir)).toEqual([]);
 });
 
+test('what is said of a stopped public service starts it at its address', async () => {
+  const dataDir = await unpacked();
+  const origin = 'https://files.example.com';
+  await writeState(dataDir, 'origin', { v: 1, origin });
+  const notes: string[] = [];
+  const note = (said: string): void => void notes.push(said);
+  await prepareState(dataDir, { backupDays: undefined, note, own: '99.0.0' });
+  const newer = await refuseNewer(dataDir).catch((error: { hint?: string }) => error.hint);
+  const elsewhere = join(dataDir, 'elsewhere');
+  const copy = join(dataDir, 'copy');
+  const ran = async (...words: string[]): Promise<string> => {
+    const { stdout, stderr } = await here(words, {});
+    return stdout + stderr;
+  };
+  await ran('service', 'backup', copy, '--without-secrets', '--data-dir', dataDir);
+  const said = [
+    ...notes,
+    newer,
+    await ran('service', 'restore', copy, '--without-secrets', '--data-dir', elsewhere),
+    await ran('stop', '--data-dir', dataDir),
+    await ran('doctor', '--data-dir', dataDir),
+  ];
+  for (const each of said)
+    expect(each).toMatch(/sealpin start (?:--data-dir '\S*' )?--origin https:\/\/files\.example\.com\b/);
+});
+
 test('versions are compared by their numbers', () => {
   const sorted = ['0.1.0', '0.2.0-rc.1', '0.2.0-rc.2', '0.2.0-rc.10', '0.2.0', '0.10.0', '1.0.0'];
   for (const [i, a] of sorted.entries()) for (const [j, b] of sorted.entries()) expect(isOlder(a, b)).toBe(i < j);

@@ -28,6 +28,11 @@ const flagsIn = (text: string): string[] =>
     .flat()
     .toSorted();
 
+const folder = join(import.meta.dirname, '../..');
+const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts') && !/^(test|bench)\b/.test(name))
+  .map((name) => readFileSync(join(folder, name), 'utf8'));
+
 test('the manual and the code name the same commands, in the same order', () => {
   expect([...sections.keys()]).toEqual(loaded.map(({ name }) => name));
 });
@@ -63,20 +68,33 @@ test('each command line of the manual is one that its command takes', async () =
   }
 });
 
+test('each command line of a message is one that its command takes', () => {
+  // Behind a colon it is to be copied, where the sentence does not go on with it.
+  const args = String.raw`((?: ?(?:--[a-z-]+|<[^>]*>|\$\{[^}]*\}|-))*)`;
+  const count = loaded.map((command) => {
+    const form = new RegExp(`: sealpin ${command.name}(?! [a-z])${args}(?=['\`"]|; |, | \\(| \\|)`, 'g');
+    const lines = sources.flatMap((text) => Array.from(text.matchAll(form), ([, line]) => present(line)));
+    for (const line of lines) {
+      const words = line
+        .replaceAll(/<[^>]*>|\$\{[^}]*\}/g, 'x')
+        .split(' ')
+        .slice(1);
+      if (!words.includes('--help')) expect(() => command.parse(words), `${command.name}${line}`).not.toThrow();
+    }
+    return lines.length;
+  });
+  expect(count.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(40);
+});
+
 test('the manual describes the common flags once', () => {
   expect([...flagsIn(commonText), 'service', 'profile'].toSorted()).toEqual([...common, 'help'].toSorted());
   expect(commonText).toContain('`--service <url>` or `--profile <name>`');
 });
 
 test('each variable that is read is in the manual, and no other', () => {
-  const folder = join(import.meta.dirname, '../..');
-  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !/^(test|bench)\b/.test(name))
-    .map((name) => readFileSync(join(folder, name), 'utf8'))
-    .join('\n');
   const read = new Set(
     [/\benv\??\.?\[\s*'(\w+)'\s*\]/g, /\b(SEALPIN_[A-Z_]+)\b/g].flatMap((form) =>
-      Array.from(sources.matchAll(form), ([, name]) => present(name)),
+      Array.from(sources.join('\n').matchAll(form), ([, name]) => present(name)),
     ),
   );
   expect(read).toContain('SEALPIN_PASSWORD');
