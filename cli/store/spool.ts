@@ -5,7 +5,7 @@
  * complete, and is never continued.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream, existsSync, statSync, utimesSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -171,6 +171,16 @@ export class Spool {
     await writeSmall(stateIn(this.#folder), text, { force: true, environment: this.#environment });
     this.#state = state;
     return state;
+  }
+
+  /** Time of the last change of the state, or of the last byte taken since, in ms. */
+  get continuedAt(): number {
+    return statSync(stateIn(this.#folder)).mtimeMs;
+  }
+
+  /** Notes that the service took bytes. */
+  continued(now: number): void {
+    utimesSync(stateIn(this.#folder), now / 1000, now / 1000);
   }
 
   /** The ciphertext, from any byte. */

@@ -239,7 +239,7 @@ class SpooledUpload {
    */
   async #createAndSend(isResumed: boolean): Promise<UploadedFile> {
     const { context, name, limits, provisional } = this.#options;
-    const { output, signal } = context;
+    const { output, signal, now } = context;
     const state = this.#state;
     let shown = 0;
     let progress: ReturnType<typeof output.progress> | undefined;
@@ -255,8 +255,9 @@ class SpooledUpload {
     const file = await sendUpload(this.#transport, uploadId, this.#spool.source(), {
       signal,
       maxBodyBytes: limits.requestBytes,
-      onOffset(offset) {
+      onOffset: (offset) => {
         isBroken = false;
+        this.#spool.continued(now());
         if (progress === undefined) {
           if (isResumed)
             output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);
@@ -343,7 +344,7 @@ async function removeIfLeft(id: string, spool: Spool, options: Uploading, transp
   const { state, isIncomplete } = spool;
   if (id === options.id && isIncomplete)
     output.note(`the interrupted upload of ${options.name} cannot be continued: it was not encrypted to its end`);
-  const ageMs = state === undefined ? Infinity : now() - Date.parse(state.startedAt);
+  const ageMs = state === undefined ? Infinity : now() - spool.continuedAt;
   if (state?.source !== undefined && ageMs <= maxAgeMs) return;
   if (state?.source !== undefined)
     output.note(`removed the copy of ${state.source.path} of an upload that was interrupted over 7 days ago`);

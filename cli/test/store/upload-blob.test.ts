@@ -79,7 +79,12 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
    * Leaves an upload whose first part is at the service: by `kill -9`, or by Ctrl-C, which takes no
    * process.
    */
-  async function interrupted(on: Scene, words = on.argv, by: 'kill' | 'Ctrl-C' = 'Ctrl-C'): Promise<void> {
+  async function interrupted(
+    on: Scene,
+    words = on.argv,
+    by: 'kill' | 'Ctrl-C' = 'Ctrl-C',
+    now = Date.now,
+  ): Promise<void> {
     const stop = new AbortController();
     // The second part gets no response: that is the moment.
     on.line.fault = async (_, before) => {
@@ -89,7 +94,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
       return undefined;
     };
     if (by === 'kill') await killed(on, () => patches(on.passed).length > 1, words);
-    else expect((await on.encrypt({ signal: stop.signal }, words)).exit).toBe(1);
+    else expect((await on.encrypt({ signal: stop.signal, now }, words)).exit).toBe(1);
     on.line.fault = () => undefined;
     on.passed.length = 0;
   }
@@ -323,6 +328,15 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     );
     expect(await on.spools()).toEqual([]);
     expect(ended(on.passed)).toHaveLength(1);
+  });
+
+  test('is kept for 7 days from the last byte that the service took, however long ago it began', async () => {
+    const on = await scene();
+    const later = (days: number) => () => Date.now() + days * 24 * 3600 * 1000;
+    await interrupted(on);
+    await interrupted(on, on.argv, 'Ctrl-C', later(6));
+    const ran = await on.encrypt({ now: later(12) });
+    expect(ran.stderr).toMatch(/^sealpin: continuing the upload of in at /);
   });
 
   test.runIf(long)('a damaged state is not continued', async () => {
