@@ -108,12 +108,13 @@ export async function writePair(
     const privateKey = await secret.commit();
     const publicKey = await open.commit();
     const words = await fingerprint(pair.recipient);
-    const only = o.words === 'none' ? ': it cannot be recreated' : '';
+    const only = o.words === 'none' || older !== undefined ? ': it cannot be recreated' : '';
     output.note(`wrote ${secret.name} (keep it secret and back it up${only})`);
     output.note(`wrote ${open.name} (share it with people who will send you files)`);
     // Both are compared: nothing ties the comment of a public.key to the key below it.
     output.note(`its fingerprint is ${words}; it signs as ${await fingerprint(signer)}`);
-    if (o.words === 'show') await showWords(pair.secret, context);
+    const opens = older === undefined ? 'open what the key opens' : 'hold the new key alone: keep those of older keys';
+    if (o.words === 'show') await showWords(pair.secret, opens, context);
     await output.result({ recipient: pair.recipient, fingerprint: words, signer, privateKey, publicKey }, [
       pair.recipient,
     ]);
@@ -124,10 +125,10 @@ export async function writePair(
   }
 }
 
-async function showWords(secret: Uint8Array, { output, stderr }: Context): Promise<void> {
+async function showWords(secret: Uint8Array, what: string, { output, stderr }: Context): Promise<void> {
   const wordsInLine = isNarrow(columnsOf(stderr)) ? 2 : 4;
   const words = (await wordsOf(secret)).map((word, index) => `${String(index + 1).padStart(2)} ${word.padEnd(8)}`);
-  output.note('backup words, for paper: they are shown only this once, and open what the key opens');
+  output.note(`backup words, for paper: they are shown only this once, and ${what}`);
   for (let at = 0; at < words.length; at += wordsInLine)
     output.secret(
       words
