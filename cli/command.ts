@@ -214,7 +214,7 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
     // Without `=`, the next word is the value.
     const next = value ?? argv[index + 1];
     if (next === undefined) throw usageError(`${flag} needs a value: ${flag} <${arg.valueHint}>`);
-    if (next === '') throw emptyValue(flag, arg, usageError);
+    if (next === '') throw emptyValue(flag, usageError);
     values.push(next);
     if (value !== undefined) continue;
     if (next !== '-' && next.startsWith('-')) {
@@ -235,8 +235,7 @@ function checkPositionals(
   const known = positionalsOf(args);
   const empty = given.indexOf('');
   if (empty >= 0) {
-    const { name: label, arg } = known[empty] ?? { name: rest ?? 'argument', arg: args[rest ?? ''] };
-    throw emptyValue(`<${label}>`, arg, usageError);
+    throw emptyValue(`<${known[empty]?.name ?? rest ?? 'argument'}>`, usageError);
   }
   const missing = known.find(({ required }, index) => required && given[index] === undefined);
   if (missing !== undefined) throw usageError(`${name} needs <${missing.name}>`);
@@ -262,12 +261,8 @@ function refuseStandard(
  * Refuses an empty text, which an unset variable of a script leaves, and which as a path is the
  * current directory.
  */
-function emptyValue(label: string, arg: Arg | undefined, usageError: WordCheck['usageError']): SealpinError {
-  const isPath = arg !== undefined && 'path' in arg;
-  return usageError(
-    isPath ? 'the file name is empty' : `${label} is empty`,
-    `${isPath ? `${label} is an empty text: ` : ''}is a variable not set?`,
-  );
+function emptyValue(label: string, usageError: WordCheck['usageError']): SealpinError {
+  return usageError(`${label} is empty`, 'is a variable not set?');
 }
 
 /** The positionals of a command, in their order. */

@@ -47,7 +47,9 @@ export const command = defineCommand({
     const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
     const files: StoredFile[] = [];
     const until =
-      expiresAt === null ? 'never deleted by a clock' : `will be deleted on ${expiresAt?.slice(0, 10) ?? ''}`;
+      expiresAt === null
+        ? 'kept until it is deleted'
+        : `will be deleted at ${expiresAt?.slice(0, 16).replace('T', ' ') ?? ''} UTC`;
     const words = [...(name === undefined ? [] : [`named ${name}`]), ...(expiresAt === undefined ? [] : [until])];
     try {
       for (const fileId of fileIds) {

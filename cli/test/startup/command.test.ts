@@ -110,7 +110,7 @@ describe('a command refuses', () => {
     {
       title: 'a flag with an empty value',
       argv: ['a', '--password-file='],
-      says: 'the file name is empty',
+      says: '--password-file is empty',
     },
     { title: 'a flag with an empty value that is no file', argv: ['a', '--to', ''], says: '--to is empty' },
     { title: 'an empty argument', argv: ['a', ''], says: '<password> is empty' },

@@ -309,14 +309,14 @@ describe('an empty value', () => {
     for (const name of foreign) await utimes(join(desk, name), longAgo, new Date(1.1e12));
     const before = await deskNow();
     for (const name of foreign) await utimes(join(desk, name), longAgo, new Date(1.1e12));
-    for (const { command, arg, isPath } of subjects) {
+    for (const { command, arg } of subjects) {
       const own = positionalsOf(present(commands.find(({ name }) => name === command)));
       const count = arg === '…' ? own.length : Math.max(0, own.indexOf(arg));
       const forms = isFlag(arg) ? [[arg, ''], [`${arg}=`]] : [[...Array.from({ length: count }, () => 'x'), '']];
       for (const form of forms) {
         const ran = await run([...command.split(' '), ...form], desk, { env: { SEALPIN_HOME: home } });
         expect({ command, arg, exit: ran.exit, stdout: ran.stdout }).toEqual({ command, arg, exit: 2, stdout: '' });
-        expect(ran.stderr).toContain(isPath ? 'sealpin: error: the file name is empty\n' : ' is empty\n');
+        expect(ran.stderr).toMatch(/^sealpin: error: \S+ is empty\n/);
       }
     }
     // Reading sets the time of the last access, where the file system keeps one.
