@@ -256,14 +256,17 @@ function answerIn<C extends Control>(status: number | undefined, text: string): 
  * account, if there is one. The service itself reports where it listens, on a socket that only this
  * user can open: another user's program may have taken the port in a file, and must not get the
  * key.
+ * @param at where it must be, as otherwise it is not asked
  * @throws service_unreachable when it runs but takes no requests
  */
 export async function localService(
   asking: AskedService,
+  at?: URL,
 ): Promise<{ url: string; isDirect: boolean; apiKey: string | undefined; adminToken: string } | undefined> {
   const { dataDir } = asking;
   const run = await readState(dataDir, 'run');
   if (run === undefined || !isRunning(run.service)) return undefined;
+  if (at !== undefined && new URL(run.url).href !== at.href) return undefined;
   const secrets = await readState(dataDir, 'secrets');
   if (secrets === undefined) return undefined;
   try {

@@ -46,12 +46,12 @@ export async function findService(context: Context): Promise<Partial<Service> & 
   const config = await readConfig(context.dataDir);
   if (config.warning !== undefined) context.output.warn(config.warning);
   const gateways = config.gateways.map((text) => parseServiceUrl(text, '"gateways" in config.json'));
-  const { localService } = await import('../local/control.ts');
-  const local = await localService(context);
-  const localUrl = local === undefined ? undefined : parseServiceUrl(local.url, 'local/run.json');
   const { current, profiles } = await readProfiles(context);
   const inUse = current === undefined ? undefined : profiles.get(current);
   const choice = await chosen(context, config, inUse);
+  const { localService } = await import('../local/control.ts');
+  const local = await localService(context, choice?.url);
+  const localUrl = local === undefined ? undefined : parseServiceUrl(local.url, 'local/run.json');
   const url = choice?.url ?? localUrl;
   if (url === undefined) return { gateways };
   const isLocal = url.href === localUrl?.href;

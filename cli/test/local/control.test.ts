@@ -13,6 +13,7 @@ import { loadSecrets, localPaths, writeState } from '../../local/state.ts';
 import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory } from '../environment.ts';
+import { someApiKey } from '../hostile.ts';
 import { helper } from './harness.ts';
 
 let dir: string;
@@ -160,6 +161,24 @@ test.each(asking)('an interruption ends the waiting of sealpin %s', async (words
   const ran = await run(argv, dataDir, { env: password, signal: stop.signal });
   expect(ran).toMatchObject({ exit: 130, stdout: '' });
   expect(ran.stderr).toContain('sealpin: error: interrupted by SIGINT\n');
+});
+
+test('a command for another service does not ask the local one', async () => {
+  const dataDir = await dataDirOf(process.pid);
+  let isAsked = false;
+  const local = createServer((_request, response) => {
+    isAsked = true;
+    response.writeHead(200).end(JSON.stringify({ url: status.url }));
+  });
+  local.listen(localPaths(dataDir).control);
+  onTestFinished(() => void local.close());
+  for (const service of ['http://127.0.0.1:2', status.url]) {
+    isAsked = false;
+    const ran = await run(['list', '--service', service, `--data-dir=${dataDir}`], dataDir, {
+      env: { SEALPIN_API_KEY: someApiKey },
+    });
+    expect({ exit: ran.exit, isAsked }, ran.stderr).toEqual({ exit: 6, isAsked: service === status.url });
+  }
 });
 
 inCi('each command that asks a suspended service says so, and which process it is', async () => {
