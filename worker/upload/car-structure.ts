@@ -1,9 +1,10 @@
 /**
  * Structure of the blocks in a CAR: one file, whose leaves come first and whose root comes last.
  */
-import { sniffBytes } from '../../shared/crypto/index.ts';
+import type { ContentKind } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { decodeNode, maxLevels, type Cid } from '../../shared/ipfs/index.ts';
+import { recognize } from './leaf-source.ts';
 
 /**
  * The most blocks of a CAR: what is known of each is kept until the root comes. With leaves of 1
@@ -15,16 +16,16 @@ const maxBlocks = 32_768;
  * has a leaf, reading it asks the pinning service once. Chunkers make far larger ones; a file that
  * many programs wrote little by little has some that are small. How often a leaf repeats does not
  * count: disk images are full of zeros, and every limit and quota counts the bytes of the whole
- * file.
+ * file. The same holds for the blocks that have come, so that few bytes are few blocks to know.
  */
-const meanLeafBytes = 4096;
-const maxSmallLeaves = 1024;
+const meanBytes = 4096;
+const maxSmall = 1024;
 
 /**
- * A file, or what lies below one of its nodes. `leaves`: with repetitions. `head`: how it begins,
- * for `recognize`.
+ * A file, or what lies below one of its nodes. `leaves`: with repetitions. `beginning`: of its
+ * first leaf. There may be 32,768 of these, so nothing here holds bytes.
  */
-export type KnownFile = { cid: Cid; fileBytes: number; leaves: number; levels: number; head: Uint8Array };
+type KnownFile = { fileBytes: number; leaves: number; levels: number; beginning: ContentKind };
 
 /**
  * Takes the blocks of a file in an order in which each one comes after those that it links to: so
@@ -35,7 +36,8 @@ export class CarStructure {
   /** Blocks that no other one links to. */
   readonly #tops = new Set<string>();
   readonly #maxFileBytes: number;
-  #last: KnownFile | undefined;
+  #blockBytes = 0;
+  #last: (KnownFile & { cid: Cid }) | undefined;
 
   constructor(maxFileBytes: number) {
     this.#maxFileBytes = maxFileBytes;
@@ -49,25 +51,24 @@ export class CarStructure {
   add(cid: Cid, bytes: Uint8Array): boolean {
     if (this.#known.has(cid.text)) return false;
     if (this.#known.size >= maxBlocks) throw invalidCar(`it has more than ${maxBlocks} blocks`);
-    const known = cid.codec === 'raw' ? leafOf(cid, bytes) : this.#node(cid, bytes);
+    const known = cid.codec === 'raw' ? leafOf(bytes) : this.#node(cid, bytes);
     if (known.fileBytes > this.#maxFileBytes)
       throw new SealpinError('too_large', `a file may have at most ${this.#maxFileBytes} bytes`);
     this.#known.set(cid.text, known);
     this.#tops.add(cid.text);
-    this.#last = known;
+    this.#last = { ...known, cid };
+    this.#blockBytes += bytes.length;
+    checkMean(`its first ${this.#blockBytes} bytes are`, this.#known.size, 'blocks', this.#blockBytes);
     return true;
   }
 
   /** @returns the file that all blocks are of @throws invalid_request */
-  finish(): KnownFile {
+  finish(): KnownFile & { cid: Cid } {
     if (this.#last === undefined) throw invalidCar('it has no block');
     if (this.#tops.size > 1)
       throw invalidCar(`its last block does not lead to all others: it has ${this.#tops.size} roots`);
     const { fileBytes, leaves } = this.#last;
-    if (leaves > maxSmallLeaves + fileBytes / meanLeafBytes)
-      throw invalidCar(
-        `its file of ${fileBytes} bytes has ${leaves} leaves, which is less than ${meanLeafBytes} bytes each`,
-      );
+    checkMean(`its file of ${fileBytes} bytes has`, leaves, 'leaves', fileBytes);
     return this.#last;
   }
 
@@ -90,13 +91,19 @@ export class CarStructure {
     }
     if (levels > maxLevels) throw invalidCar(`its nodes have more than ${maxLevels} levels, which no client reads`);
     const [first] = links;
-    const head = (first && this.#known.get(first.cid.text)?.head) ?? new Uint8Array(0);
-    return { cid, fileBytes, leaves, levels, head };
+    const beginning = (first && this.#known.get(first.cid.text)?.beginning) ?? 'other';
+    return { fileBytes, leaves, levels, beginning };
   }
 }
 
-function leafOf(cid: Cid, bytes: Uint8Array): KnownFile {
-  return { cid, fileBytes: bytes.length, leaves: 1, levels: 0, head: bytes.slice(0, sniffBytes) };
+function leafOf(bytes: Uint8Array): KnownFile {
+  return { fileBytes: bytes.length, leaves: 1, levels: 0, beginning: recognize(bytes) };
+}
+
+/** @throws invalid_request where most of so many blocks are small */
+function checkMean(why: string, count: number, what: string, bytes: number): void {
+  if (count > maxSmall + bytes / meanBytes)
+    throw invalidCar(`${why} ${count} ${what}, which is less than ${meanBytes} bytes each`);
 }
 
 /**

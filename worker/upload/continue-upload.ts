@@ -68,7 +68,7 @@ export function continueUpload(
     onArrival(bytes: number): void;
   },
 ): Promise<Continued> {
-  return withPermit(keyIdOf(caller.key.hash), async () => {
+  return withPermit({ by: keyIdOf(caller.key.hash) }, async () => {
     const { uploadId, lease, offset, length, requestId, onArrival } = options;
     const { hash } = caller.key;
     const { uploads } = caller.account;

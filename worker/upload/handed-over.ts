@@ -2,10 +2,12 @@
  * Bytes that have gone to the backend past the Worker: the process in front of a local service has
  * received them, and reports what they are once the Worker asks.
  */
+import type { ContentKind } from '../../shared/api.ts';
 import { refusalBy } from '../backends/http-failures.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { partMs, treeOf } from '../../shared/ipfs/index.ts';
 import { within } from '../../shared/streams/timing.ts';
+import { recognize } from './leaf-source.ts';
 import type { Part } from './part-writer.ts';
 import type { SentFile } from './send-parts.ts';
 
@@ -28,10 +30,10 @@ type HandedOverOptions = {
 export async function handedFile(
   report: ReadableStream<Uint8Array>,
   o: HandedOverOptions & { onArrival(bytes: number): void },
-): Promise<SentFile & { head: Uint8Array }> {
+): Promise<SentFile & { beginning: ContentKind }> {
   for await (const { cid, bytes, head } of reports<FileReport>(report, o)) {
     o.onArrival(bytes);
-    return { cid, bytes, head: Uint8Array.fromHex(head) };
+    return { cid, bytes, beginning: recognize(Uint8Array.fromHex(head)) };
   }
   throw new SealpinError('body_incomplete');
 }

@@ -12,9 +12,10 @@ import { SealpinError } from '../../shared/errors.ts';
 const leavesAtOnce = 4;
 /**
  * Uploads that an isolate serves at once: what they hold while they wait for their clients is about
- * a leaf each.
+ * a leaf each. Permits of one by CAR, which holds up to 6 MB of what its blocks are.
  */
 const uploadsAtOnce = 64;
+export const carPermits = 8;
 /** Share of one API key in these, so that its slow clients leave permits to others. */
 const uploadsOfKey = 32;
 /** Time for which an upload waits for its permit, in ms, and after which a client may try again. */
@@ -31,11 +32,12 @@ const lostMs = 60_000;
  */
 const lookMs = 5_000;
 
-/** A permit that a request holds until it releases it. */
+/** A permit that a request holds until it releases it, or several. */
 export type Permit = { release(): void };
 
-type Held = { renewedAt: number; readonly by: string | undefined };
-type Waiting = { readonly by: string | undefined; grant(held: Held): void };
+type Wanted = { readonly by: string | undefined; readonly permits: number };
+type Held = Wanted & { renewedAt: number };
+type Waiting = Wanted & { grant(held: Held): void };
 
 /** A number of permits, handed out in the order in which they were asked for. */
 export class Semaphore {
@@ -54,22 +56,23 @@ export class Semaphore {
 
   /** Number of permits that are taken. */
   get taken(): number {
-    return this.#held.size;
+    return permitsOf([...this.#held]);
   }
 
   /** Tells whether `acquire` would not wait. */
   isFree(): boolean {
-    return this.#waiting.size === 0 && this.#held.size < this.#count;
+    return this.#waiting.size === 0 && this.taken < this.#count;
   }
 
   /**
    * Waits for a permit.
    * @param waitMs the longest wait
    * @param by who takes it; others pass by who waits for a permit of their own
+   * @param permits how many together; who waits for fewer passes by
    * @throws overloaded when there was none in time
    */
-  async acquire(waitMs = Number.POSITIVE_INFINITY, by?: string): Promise<Permit> {
-    const held = await this.#wait(waitMs, by);
+  async acquire(waitMs = Number.POSITIVE_INFINITY, by?: string, permits = 1): Promise<Permit> {
+    const held = await this.#wait(waitMs, { by, permits });
     const renewing = setInterval(() => (held.renewedAt = this.#now()), lookMs);
     return {
       release: () => {
@@ -80,9 +83,9 @@ export class Semaphore {
     };
   }
 
-  async #wait(waitMs: number, by: string | undefined): Promise<Held> {
+  async #wait(waitMs: number, wanted: Wanted): Promise<Held> {
     const { promise, resolve, reject } = Promise.withResolvers<Held>();
-    const waiting: Waiting = { by, grant: resolve };
+    const waiting: Waiting = { ...wanted, grant: resolve };
     this.#waiting.add(waiting);
     this.#grant();
     const startedAt = this.#now();
@@ -109,15 +112,20 @@ export class Semaphore {
     const now = this.#now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
     for (const waiting of this.#waiting) {
-      if (this.#held.size >= this.#count) return;
-      const { by } = waiting;
-      if (by !== undefined && [...this.#held].filter((each) => each.by === by).length >= this.#share) continue;
-      const held = { renewedAt: now, by };
+      const { by, permits } = waiting;
+      if (this.taken + permits > this.#count) continue;
+      const own = [...this.#held].filter((each) => by !== undefined && each.by === by);
+      if (permitsOf(own) + permits > this.#share) continue;
+      const held = { renewedAt: now, by, permits };
       this.#held.add(held);
       this.#waiting.delete(waiting);
       waiting.grant(held);
     }
   }
+}
+
+function permitsOf(held: readonly Held[]): number {
+  return held.reduce((sum, { permits }) => sum + permits, 0);
 }
 
 /** The uploads of this isolate. */
@@ -129,11 +137,15 @@ const uploads = new Semaphore(uploadsAtOnce, uploadsOfKey);
 export const leafPermits = new Semaphore(leavesAtOnce);
 
 /**
- * Serves an upload when there is room for it. @param by the ID of its API key
+ * Serves an upload when there is room for it.
+ * @param o.by the ID of its API key
  * @throws overloaded when there is none within 10 s
  */
-export async function withPermit<T>(by: string, upload: () => Promise<T>): Promise<T> {
-  const permit = await uploads.acquire(permitWaitMs, by);
+export async function withPermit<T>(
+  { by, permits }: { by: string; permits?: number },
+  upload: () => Promise<T>,
+): Promise<T> {
+  const permit = await uploads.acquire(permitWaitMs, by, permits);
   try {
     return await upload();
   } finally {

@@ -1,4 +1,5 @@
 /** A file in one request whose blocks the client has made: a CAR, sent on in parts as it is. */
+import type { ContentKind } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   carHeader,
@@ -25,15 +26,14 @@ type CarBlock = { cid: Cid; bytes: Uint8Array };
  * all parts but the last one are kept, where there are several.
  * @param car is cancelled where the upload fails
  * @param o.maxFileBytes how many bytes the file may have
- * @returns the file, whose blocks the service, or the Worker in its place, has hashed. `head`: how
- * it begins
+ * @returns the file, whose blocks the service, or the Worker in its place, has hashed
  * @throws invalid_request, too_large, cid_mismatch for a block with other bytes than its CID says;
  * as `sendParts`
  */
 export async function sendCar(
   car: ReadableStream<Uint8Array>,
   { maxFileBytes, ...o }: SendOptions & { maxFileBytes: number },
-): Promise<SentFile & { head: Uint8Array }> {
+): Promise<SentFile & { beginning: ContentKind }> {
   const structure = new CarStructure(maxFileBytes);
   const reader = carReader(car);
   try {
@@ -41,11 +41,11 @@ export async function sendCar(
       o,
       (signal) => ({ pieces: blocksOf(reader, structure), writer: blockWriter({ ...o, signal }) }),
       async () => {
-        const { cid, fileBytes, head } = structure.finish();
+        const { cid, fileBytes, beginning } = structure.finish();
         const header = await reader.header();
         const isNamed = [carHeader(cid), carHeader()].some((each) => equalBytes(header, each.subarray(1)));
         if (!isNamed) throw invalidCar(`its header does not name ${cid.text}, its last block, as the only root`);
-        return { cid: cid.text, bytes: fileBytes, head };
+        return { cid: cid.text, bytes: fileBytes, beginning };
       },
     );
   } catch (error) {

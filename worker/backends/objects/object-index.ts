@@ -53,7 +53,7 @@ export type ObjectIndex = StoredObjects & {
 
 /** The largest index, and the most bytes of the nodes in one. */
 export const maxIndexBytes = 16 * 1_048_576;
-const maxNodesBytes = 4 * 1_048_576;
+export const maxNodesBytes = 4 * 1_048_576;
 
 const magic = new TextEncoder().encode('sealpin');
 const objectIdBytes = 16;

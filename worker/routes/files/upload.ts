@@ -1,5 +1,5 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
-import { isContentType, UploadQuery, type NewlyStoredFile } from '../../../shared/api.ts';
+import { isContentType, UploadQuery, type ContentKind, type NewlyStoredFile } from '../../../shared/api.ts';
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { carType, leafBytes, parseCid } from '../../../shared/ipfs/index.ts';
@@ -21,7 +21,7 @@ import { handedFile } from '../../upload/handed-over.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
-import { withPermit, leafPermits } from '../../upload/semaphore.ts';
+import { carPermits, withPermit, leafPermits } from '../../upload/semaphore.ts';
 import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
@@ -92,7 +92,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : 'bytes';
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-    const { record, about, digest } = await withPermit(key.id, () => {
+    const { record, about, digest } = await withPermit({ by: key.id, permits: announced.car ? carPermits : 1 }, () => {
       const counted = announced.car ? undefined : allowance;
       const onArrival = (bytes: number): void => void arrivedBytes.set(c.req.raw, bytes);
       body = new UploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, onArrival, ...announced });
@@ -226,7 +226,7 @@ async function storeBody(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
     const options = { service, signal, permits: leafPermits, keep, now: Date.now };
     const report = c.env.HANDOVERS?.get(c.req.raw)?.report;
-    const sent: SentFile & { head?: Uint8Array } = report
+    const sent: SentFile & { beginning?: ContentKind } = report
       ? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal, onArrival: job.onArrival })
       : announced.car
         ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
@@ -270,7 +270,7 @@ function storedLength(c: Ctx, mode: Mode): number | undefined {
 function newFile(
   { fileId, mode, announced, body }: Job,
   { filename, contentType }: About,
-  { cid, bytes, head = body.head }: SentFile & { head?: Uint8Array },
+  { cid, bytes, beginning = recognize(body.head) }: SentFile & { beginning?: ContentKind },
   service: string,
   header: Uint8Array | undefined,
 ): NewFile {
@@ -281,7 +281,7 @@ function newFile(
     filename: isPlain ? filename : null,
     contentType: isPlain ? contentType : null,
     bytes,
-    beginning: isPlain ? recognize(head) : 'other',
+    beginning: isPlain ? beginning : 'other',
     cid,
     service,
     header: header ?? null,

@@ -263,12 +263,6 @@ describe('a CAR is refused, and nothing is kept,', () => {
     await expect.poll(() => pinned(service)).toEqual([]);
   });
 
-  it.runIf(long)('of more blocks than are kept in mind', async () => {
-    const blocks = await Promise.all(Array.from({ length: 32_769 }, (_, index) => leaf(Buffer.from(String(index)))));
-    expect(await problemOf(store(car(blocks)))).toBe('400 invalid_request');
-    await expect.poll(() => pinned(service), { timeout: 100_000 }).toEqual([]);
-  });
-
   it('whose root is not the CID that was announced', async () => {
     const [block, other] = [await leaf(randomBytes(9)), await leaf(randomBytes(9))];
     expect(await problemOf(store(car([block]), `?cid=${other.cid.text}`))).toBe('422 cid_mismatch');

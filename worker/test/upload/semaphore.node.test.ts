@@ -69,6 +69,23 @@ describe('permits', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it('that are taken together count together, and who wants fewer passes by', async () => {
+    const permits = new Semaphore(8, 4);
+    const mine = await permits.acquire(1000, 'a', 4);
+    const refused = expect(permits.acquire(1000, 'a')).rejects.toMatchObject({ code: 'overloaded' });
+    const others = [await permits.acquire(1000, 'b', 2), await permits.acquire(1000, 'c')];
+    const large = permits.acquire(9000, 'd', 2);
+    const small = await permits.acquire(1000, 'e');
+    expect(permits.taken).toBe(8);
+    await vi.advanceTimersByTimeAsync(1000);
+    await refused;
+    itemOf(others, 0).release();
+    (await large).release();
+    for (const held of [mine, itemOf(others, 1), small]) held.release();
+    expect(permits.taken).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   it('that end twice count once', async () => {
     const permits = new Semaphore(1);
     const first = await permits.acquire();

@@ -8,7 +8,7 @@ import { concat } from '../../../../shared/streams/concat.ts';
 import { leafMemory } from '../../../leaf-memory.ts';
 import type { BlockImport, Intake, PinningService } from '../../../backends/contract.ts';
 import { fixedLength } from '../../../backends/objects/fixed-length.ts';
-import { indexOf, type DataObject } from '../../../backends/objects/object-index.ts';
+import { indexOf, maxNodesBytes, tooManyNodes, type DataObject } from '../../../backends/objects/object-index.ts';
 import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import { unwrap } from '../../result.ts';
 import { nameOfObjects, objectIdOf } from './object-names.ts';
@@ -59,6 +59,7 @@ class ObjectIntake implements Intake {
   readonly digests: Uint8Array[];
   readonly lengths: number[] = [];
   readonly blocks = new Map<string, Uint8Array>();
+  #nodesBytes = 0;
   readonly #env: PinBinding;
   readonly #options: IntakeOptions;
   #opening: Promise<{ id: string; from: number }> | undefined;
@@ -93,6 +94,16 @@ class ObjectIntake implements Intake {
     if (this.#opening === undefined && this.#options.before === undefined) return;
     const id = await objectIdOf(this.#options.uploadId);
     await unwrap((await pinOf(this.#env, id)).objects.abandon(id));
+  }
+
+  /**
+   * Keeps a block above the leaves.
+   * @throws invalid_request once all of them would not fit into the index
+   */
+  addNode(cid: string, bytes: Uint8Array): void {
+    this.#nodesBytes += bytes.length;
+    if (this.#nodesBytes > maxNodesBytes) throw tooManyNodes();
+    this.blocks.set(cid, bytes.slice());
   }
 
   /** Takes the name of the next object. */
@@ -132,6 +143,8 @@ class ObjectImport implements BlockImport {
   #id = '';
   #held: Uint8Array[] = [];
   #heldBytes = 0;
+  /** Of this part alone: small arrays take many times their bytes. */
+  #digests: Uint8Array[] = [];
   #stream: ObjectStream | undefined;
 
   constructor(intake: ObjectIntake, signal: AbortSignal, planned: number) {
@@ -145,12 +158,12 @@ class ObjectImport implements BlockImport {
 
   async write(cid: Cid, bytes: Uint8Array): Promise<void> {
     this.#ended.throwIfAborted();
-    const { isForeign, blocks, digests, lengths } = this.#intake;
+    const { isForeign, lengths } = this.#intake;
     if (cid.codec === 'dag-pb') {
-      if (isForeign) blocks.set(cid.text, bytes.slice());
+      if (isForeign) this.#intake.addNode(cid.text, bytes);
       return;
     }
-    digests.push(cid.digest);
+    this.#digests.push(cid.digest);
     lengths.push(bytes.length);
     if (this.bytes !== undefined) return await this.#pass(bytes);
     this.#held.push(bytes);
@@ -161,6 +174,7 @@ class ObjectImport implements BlockImport {
 
   async finish(): Promise<void> {
     this.#ended.throwIfAborted();
+    this.#intake.digests.push(concat(...this.#digests));
     await this.#flush();
     if (this.#stream === undefined) return;
     const { writer, stored } = this.#stream;
