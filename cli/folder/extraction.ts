@@ -29,7 +29,11 @@ const ownDirectory = 0o700;
 const maxClosing = 16;
 /** A larger file is written on a thread. */
 const unthreadedWriteBytes = 64 * 1024;
-/** The end of the year 9999, in milliseconds since 1970. */
+/**
+ * Times that every file system of Linux has, from 1901, and the end of the year 9999, in
+ * milliseconds since 1970.
+ */
+const earliestMs = -(2 ** 31) * 1000;
 const latestMs = 253_402_300_799_000;
 
 const { closeSync, constants, futimesSync, openSync, writeSync } = fs;
@@ -321,7 +325,7 @@ function permissionsOf({ mode = 0 }: TarHeader): number {
 /** Time of an entry, as far as a file system can have it. */
 export function entryTime({ mtime }: Pick<TarHeader, 'mtime'>): Date {
   const time = mtime?.getTime() ?? Number.NaN;
-  return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, 0), latestMs));
+  return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, earliestMs), latestMs));
 }
 
 /** Explains why an entry cannot be extracted, with its name. */

@@ -173,6 +173,6 @@ function tarHeaderOf(entry: FolderEntry): Uint8Array {
     type,
     mode: Number(stats.mode) & permissions,
     bytes: type === 'file' ? Number(stats.size) : 0,
-    seconds: Math.max(0, Math.floor(Number(stats.mtimeMs) / 1000)),
+    seconds: Math.floor(Number(stats.mtimeMs) / 1000),
   });
 }

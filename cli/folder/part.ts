@@ -1,9 +1,8 @@
 /** One file or folder of an archive. */
 import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
-import { observed } from '../../shared/streams/pulled.ts';
 import { namesOf, shortName, UnsafePath } from './archive-path.ts';
-import { TypeFlags } from './type-flags.ts';
+import { PassingHeaders } from './passing-headers.ts';
 
 /** The names on the way to a part of an archive, as `--path` has them. @throws usage */
 export function parsePart(path: string): readonly string[] {
@@ -27,10 +26,14 @@ export async function* entriesIn(
   part: readonly string[] = [],
 ): AsyncGenerator<ParsedTarEntry, void, undefined> {
   let isFound = part.length === 0;
-  const flags = new TypeFlags();
-  const seen = observed(archive, { onChunk: (chunk) => flags.see(chunk) });
-  for await (const { header, body } of seen.pipeThrough(createTarDecoder({ strict: true }))) {
-    refuseUnknown(header, flags.nextUnknown());
+  const headers = new PassingHeaders();
+  const passing = new TransformStream<Uint8Array, Uint8Array>({
+    transform: (chunk, to) => to.enqueue(headers.pass(chunk)),
+  });
+  for await (const { header, body } of archive.pipeThrough(passing).pipeThrough(createTarDecoder({ strict: true }))) {
+    const { unknown, seconds } = headers.next();
+    refuseUnknown(header, unknown);
+    if (seconds !== undefined && header.pax?.['mtime'] === undefined) header.mtime = new Date(seconds * 1000);
     const rest = below(part, header.name);
     if (rest === undefined) {
       await body.cancel();

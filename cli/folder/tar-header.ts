@@ -18,7 +18,7 @@ export type TarEntry = {
   readonly target: string;
   readonly mode: number;
   readonly bytes: number;
-  /** Since 1970; the format has no times before. */
+  /** Since 1970, or negative. */
   readonly seconds: number;
 };
 
@@ -31,7 +31,7 @@ export function tarHeader(entry: TarEntry): Uint8Array {
     path: isPlain(path) ? undefined : path,
     linkpath: isPlain(target) ? undefined : target,
     size: bytes > largestNumber ? bytes : undefined,
-    mtime: seconds > largestNumber ? seconds : undefined,
+    mtime: seconds > largestNumber || seconds < 0 ? seconds : undefined,
   };
   const texts = Object.entries(records).flatMap(([key, value]) =>
     value === undefined ? [] : record(`${key}=${value}\n`),
@@ -71,7 +71,7 @@ function ustar(type: string, { path, target, mode, bytes, seconds }: Omit<TarEnt
   const block = Buffer.alloc(blockBytes);
   // A field of digits ends with a NUL.
   const octal = (value: number, at: number, digits: number): void => {
-    let rest = Math.min(value, largestNumber);
+    let rest = Math.max(0, Math.min(value, largestNumber));
     for (let digit = at + digits - 1; digit >= at; digit -= 1) {
       block[digit] = 0x30 + (rest % 8);
       rest = Math.floor(rest / 8);

@@ -79,14 +79,14 @@ describe('a folder', () => {
     expect(await contents(join(directory, 'out'))).toEqual(await contents(join(directory, 'in')));
   });
 
-  test('has sizes and times that no field has room for in its archive', async () => {
+  test.each([2 ** 34 + 1, -1, -(2 ** 31)])('has sizes and times that no field has room for: %i', async (seconds) => {
     const entry = {
       type: 'file',
       path: 'x',
       target: '',
       mode: 0o600,
       bytes: 2 ** 40 + 1,
-      seconds: 2 ** 34 + 1,
+      seconds,
     } as const;
     const stream = new Blob([Uint8Array.from(tarHeader(entry))]).stream();
     const { value } = await stream.pipeThrough(createTarDecoder()).getReader().read();
