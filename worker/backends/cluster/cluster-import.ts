@@ -3,6 +3,8 @@ import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
 import { withStop } from '../../../shared/streams/timing.ts';
 import type { BlockImport } from '../contract.ts';
+import { shortMs } from '../failover.ts';
+import { timeLimit } from '../time-limit.ts';
 import type { ClusterPeer, ClusterPeers } from './cluster-peers.ts';
 
 /** Opens an import: with its first block, at a peer that works. */
@@ -54,11 +56,15 @@ async function step({ importers }: ClusterPeers, peer: ClusterPeer, work: Promis
   }
 }
 
-/** Bitswap does not carry a block without bytes, so every Kubo gets it from us. */
+/**
+ * Imports the empty block. Bitswap does not carry a block without bytes, so every Kubo gets it from
+ * us that is not silent.
+ */
 export async function importEmptyBlock(all: readonly ClusterPeer[], cid: string, signal: AbortSignal): Promise<void> {
+  const limited = AbortSignal.any([signal, timeLimit(shortMs)]);
   await Promise.allSettled(
     all.map(async (peer) => {
-      const blocks = peer.kubo.importBlocks(signal);
+      const blocks = peer.kubo.importBlocks(limited);
       await blocks.write(parseCid(cid), new Uint8Array());
       await blocks.finish();
     }),

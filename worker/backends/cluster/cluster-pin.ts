@@ -2,7 +2,7 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import type { ClusterPeer } from './cluster-peers.ts';
 import { isReplicated, type AgreedPin, type PeerStatus, type Replication } from './cluster-rest.ts';
-import type { Failover } from '../failover.ts';
+import { shortMs, type Failover } from '../failover.ts';
 import { missingBlock, missingError } from '../kubo/missing-blocks.ts';
 import { mebibytes, slowestMsPerMib } from '../pin-limit.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
@@ -52,8 +52,8 @@ class PinAttempt {
   readonly #o: ClusterPinOptions;
   readonly #cid: string;
   readonly #signal: AbortSignal;
-  /** The longest walk over the blocks. */
-  readonly #walkMs: number;
+  /** The longest that all may take. */
+  readonly #limitMs: number;
   readonly #doubtMs: number;
   /** Number of peers that the pin asks for. */
   #min = 0;
@@ -68,13 +68,13 @@ class PinAttempt {
     this.#o = o;
     this.#cid = cid;
     this.#signal = signal;
-    this.#walkMs = o.pinMs + mebibytes(bytes) * slowestMsPerMib;
+    this.#limitMs = o.pinMs + mebibytes(bytes) * slowestMsPerMib;
     this.#doubtMs = doubt.everyMs + mebibytes(bytes) * doubt.msPerMib;
   }
 
   async run(): Promise<void> {
     const { id, peers } = this.#o;
-    const deadline = Date.now() + this.#walkMs;
+    const deadline = Date.now() + this.#limitMs;
     this.#min = (await this.#request()).min;
     this.#requestedAt = Date.now();
     this.#doubtAt = this.#requestedAt + this.#doubtMs;
@@ -101,10 +101,11 @@ class PinAttempt {
     await this.#o.peers.first(this.#signal, ({ rest }, signal) => rest.unpin(this.#cid, signal));
   }
 
+  /** Looks for a missing block. Meanwhile nobody asks for the pin: no Kubo is waited for long. */
   #missing(): Promise<string | undefined> {
     const rpcs = this.#o.peers.inOrder.map(({ rpc }) => rpc);
-    const { responseMs } = this.#o;
-    return missingBlock(rpcs, this.#cid, { walkMs: this.#walkMs, responseMs, signal: this.#signal });
+    const limits = { walkMs: this.#doubtMs, responseMs: shortMs };
+    return missingBlock(rpcs, this.#cid, { ...limits, signal: this.#signal });
   }
 
   /** Looks for a reason why it takes so long. */

@@ -150,8 +150,12 @@ function stopClock(): void {
 /**
  * Three peers of which the first is off: packets to it are lost. The clock stands still.
  * @param block that the others have
+ * @param statuses of a pin, one each time that they are asked, before it is pinned
  */
-function silentFirst(block: Uint8Array = new Uint8Array()): { adapter(): PinningService; asked(): string[] } {
+function silentFirst(
+  block: Uint8Array = new Uint8Array(),
+  statuses: string[] = [],
+): { adapter(): PinningService; asked(): string[] } {
   stopClock();
   const pin = { name: 'sealpin:tested', replication_factor_min: 1, allocations: [] };
   const answers: Record<string, unknown> = {
@@ -173,7 +177,8 @@ function silentFirst(block: Uint8Array = new Uint8Array()): { adapter(): Pinning
       });
     if (init?.body instanceof ReadableStream) await new Response(init.body).arrayBuffer();
     const path = pathname.replace(/^\/(api\/v0\/)?/, '');
-    const answer = answers[path] ?? answers[path.split('/')[0] ?? ''];
+    const status = init?.method === 'GET' && path.startsWith('pins') ? statuses.shift() : undefined;
+    const answer = status ? { peer_map: { p: { status } } } : (answers[path] ?? answers[path.split('/')[0] ?? '']);
     return new Response(typeof answer === 'string' ? answer : JSON.stringify(answer));
   };
   const peers = ['http://p0', 'http://p1', 'http://p2'].map((url) => ({ url, ipfs: url }));
@@ -195,10 +200,10 @@ function limitOf(ms: number): AbortSignal {
   return limit.signal;
 }
 
-/** What a call gives within 8 s by the clock of the test. */
-async function inTime<T>(call: Promise<T>): Promise<T> {
+/** What a call gives within some seconds by the clock of the test. */
+async function inTime<T>(call: Promise<T>, ms = 8_000): Promise<T> {
   const settled = Promise.allSettled([call]);
-  await vi.advanceTimersByTimeAsync(8_000);
+  await vi.advanceTimersByTimeAsync(ms);
   await settled;
   return await call;
 }
@@ -234,6 +239,15 @@ test.each(Object.keys(calls))('%s succeeds within 8 s while the first peer is si
   expect(asked()).toContain('p0');
   await inTime(call());
   expect(asked().filter((each) => each === 'p0')).toEqual([]);
+});
+
+test.each([
+  ['an empty file', 0, []],
+  ['a pin that takes its time', 5, Array.from({ length: 12 }, () => 'pinning')],
+])('%s is not held up by a Kubo that is silent', async (_, bytes, statuses) => {
+  const [cid, block] = await blockFor(1);
+  const { adapter } = silentFirst(block, statuses);
+  await inTime(adapter().pin(cid.text, { bytes, beside: false, signal: limitOf(30_000) }), 20_000);
 });
 
 test('a limit that passes is counted against the peer that was asked, and against no other', async () => {
