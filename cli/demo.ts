@@ -1,6 +1,7 @@
 /**
  * The main job from start to end, as a person would do it, in a temporary folder: `npm run demo`.
  */
+import { cancelQuietly } from '../shared/streams/cancel-quietly.ts';
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -134,7 +135,7 @@ async function throughApi(url: string, keyFile: string): Promise<void> {
     `receipt: key ${receipt.key}, ${receipt.pins.map((pin) => `${pin.status} at ${pin.service}`).join(', ')}`,
   );
   const again = await api(`/v1/storage/${sealed.fileId}`);
-  await again.body?.cancel();
+  await cancelQuietly(again.body);
   if (again.status !== 404) throw new Error(`a request for a deleted file got status ${again.status}`);
   report('GET', 'the deleted one: 404');
 }

@@ -9,6 +9,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { hashingStream } from '../shared/ipfs/index.ts';
+import { cancelQuietly } from '../shared/streams/cancel-quietly.ts';
 import { withStop } from '../shared/streams/timing.ts';
 import { identitiesOf, recipientsOf, type To, type With } from './credentials.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
@@ -97,7 +98,7 @@ export async function open(
       const plaintext = await opened.decrypt(identities);
       return contentOf(abortable(plaintext, signal), size === undefined ? undefined : opened.plaintextBytes(size));
     }
-    await opened.stream.cancel();
+    await cancelQuietly(opened.stream);
     if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
     throw new SealpinError('wrong_kind', 'it has no header: only its file key opens it');
   } catch (error) {

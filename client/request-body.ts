@@ -3,6 +3,7 @@
  */
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, type SizedCid } from '../shared/ipfs/index.ts';
+import { cancelQuietly } from '../shared/streams/cancel-quietly.ts';
 import { observed, peeked, pulled } from '../shared/streams/pulled.ts';
 import { cidOf } from './blobs.ts';
 import { abortable, blobOf, isReadOnce, openSource, type Source } from './web-bytes.ts';
@@ -55,7 +56,7 @@ export async function requestBody(
   const { start, isAll, stream } = await peeked(hashed, bufferedBytes + 1);
   if (isAll) return ofBlob(new Blob(start as Uint8Array<ArrayBuffer>[]), sent?.cid);
   if (!sendsStreams()) {
-    await stream.cancel();
+    await cancelQuietly(stream);
     throw new SealpinError(
       'too_large',
       `this browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,

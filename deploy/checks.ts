@@ -1,4 +1,5 @@
 /** Checks of `doctor`, each of which ends in a line. */
+import { cancelQuietly } from '../shared/streams/cancel-quietly.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { failure, fine, note, wrong, type Finding } from './finding.ts';
@@ -185,7 +186,7 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
 async function checkOperatorRoutes(subject: Subject, url: string): Promise<Finding[]> {
   const described = await askDeployment(`${url}/v1/operator/openapi.json`);
   if ('finding' in described) return [described.finding];
-  await described.response.body?.cancel();
+  await cancelQuietly(described.response.body);
   if (described.response.status === 404)
     return [
       wrong(
@@ -230,7 +231,7 @@ async function checkMetrics({ secretOf }: Subject, url: string): Promise<Finding
   const asked = await askDeployment(`${url}/v1/operator/metrics`, { Authorization: `Bearer ${token}` });
   if ('finding' in asked) return [asked.finding];
   const { status } = asked.response;
-  await asked.response.body?.cancel();
+  await cancelQuietly(asked.response.body);
   if (status === 200) return [fine('the token for metrics reads them')];
   const todo = 'put the same token with npx wrangler secret put METRICS_TOKEN';
   return [wrong(`the token for metrics: ${url} responds with ${status}`, todo)];

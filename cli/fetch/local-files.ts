@@ -8,6 +8,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carType, maxBlockBytes, parseCid } from '../../shared/ipfs/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import { errnoOf } from '../errno.ts';
 import { readText, sendRequest } from '../io/http.ts';
@@ -39,7 +40,7 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
     });
     if (response.status === 200 && response.headers['content-type'] === 'application/json')
       return runsIn(await readText(response, maxPlacesBytes));
-    await response.body.cancel();
+    await cancelQuietly(response.body);
     throw notSaid();
   }
 
@@ -53,7 +54,7 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
       if (!(length <= maxBlockBytes)) throw notSaid();
       const reader = byteReader(bytesOfRuns(runs, folder));
       const bytes = await reader.read(length);
-      await reader.cancel();
+      await cancelQuietly(reader);
       return bytes;
     },
     async read(cid, offset, length, signal) {

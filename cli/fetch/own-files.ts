@@ -6,6 +6,7 @@ import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, cidBuilder, maxBlockBytes } from '../../shared/ipfs/index.ts';
 import { isLoopback } from '../../shared/loopback.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
 import { type ByteReader, byteReader } from '../../shared/streams/reader.ts';
 import type { StoredFile } from '../../shared/api.ts';
@@ -139,7 +140,7 @@ async function ownFile(cid: string, service: ApiCaller, context: Context): Promi
       if (wanted !== cid) throw new SealpinError('not_found', `it does not give the block ${wanted} alone`);
       const reader = await readerAt(0, signal);
       const bytes = await reader.read(maxBlockBytes);
-      await reader.cancel();
+      await cancelQuietly(reader);
       return bytes;
     },
     async read(_cid, offset, length, signal) {

@@ -1,4 +1,5 @@
 /** A file that is stored already, with the key that opens it alone. */
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { arrayBuffer } from 'node:stream/consumers';
 import { accessTo } from '../../client/blobs.ts';
 import { storedFile } from '../../client/stored-files.ts';
@@ -74,7 +75,7 @@ async function fileKeyOf(
 ): Promise<Uint8Array> {
   const opened = await open(stream, { provider: nodeProvider });
   if (!('fileKey' in opened)) {
-    await opened.stream.cancel();
+    await cancelQuietly(opened.stream);
     if (opened.kind === 'plain')
       throw new SealpinError('not_encrypted', 'it is not encrypted: anyone can read it already');
     throw new SealpinError('wrong_kind', 'the key that opens it is elsewhere', {

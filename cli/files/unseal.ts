@@ -7,6 +7,7 @@ import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { peeked } from '../../shared/streams/pulled.ts';
 import { withStop } from '../../shared/streams/timing.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
@@ -221,7 +222,7 @@ export async function openWith(
 async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
   const { start, stream: whole } = await peeked(stream);
   if (!start.some(isCar)) return whole;
-  await whole.cancel();
+  await cancelQuietly(whole);
   throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
     hint: 'write it to a file, and name that: ./letter.car',
   });

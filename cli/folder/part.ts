@@ -1,6 +1,7 @@
 /** One file or folder of an archive. */
 import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { namesOf, shortName, UnsafePath } from './archive-path.ts';
 import { PassingHeaders } from './passing-headers.ts';
 
@@ -36,7 +37,7 @@ export async function* entriesIn(
     if (seconds !== undefined && header.pax?.['mtime'] === undefined) header.mtime = new Date(seconds * 1000);
     const rest = below(part, header.name);
     if (rest === undefined) {
-      await body.cancel();
+      await cancelQuietly(body);
       continue;
     }
     isFound = true;

@@ -2,6 +2,7 @@
 import type { StoredFile } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { carBytesOf, carOfBytes, cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { observed, peeked } from '../../shared/streams/pulled.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -57,7 +58,7 @@ export async function store(
     await refuseOther(file, sending.computed(), o.api);
     return file;
   } catch (error) {
-    await sending.cancel(error);
+    await cancelQuietly(sending, error);
     throw error;
   }
 }

@@ -2,6 +2,7 @@
  * Storing a container by a resumable upload: in one run or, after a kill, in the next run of the
  * same command.
  */
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { abandonMs, isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
@@ -157,7 +158,7 @@ class SpooledUpload {
       });
       const container = await open(stream, { provider: nodeProvider });
       if (container.kind === 'plain' || container.kind === 'detached') return false;
-      await (await container.decrypt([identity])).cancel();
+      await cancelQuietly(await container.decrypt([identity]));
       return true;
     } catch (error) {
       if (isSealpinError(error, 'file_unreadable')) throw error;

@@ -1,4 +1,5 @@
 /** Passing a file on by its file key, which opens that one file and needs no new header. */
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { SealpinError } from '../errors.ts';
 import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
@@ -25,7 +26,7 @@ export async function fileKeyOf(
 ): Promise<Uint8Array> {
   const opened = await open(container, { provider });
   if ('fileKey' in opened) return opened.fileKey(identities, again);
-  await opened.stream.cancel();
+  await cancelQuietly(opened.stream);
   if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
   throw new SealpinError('wrong_kind', 'the header that has the file key is stored elsewhere');
 }
@@ -44,6 +45,6 @@ export async function openWithFileKey(
   const opened = await open(stored, { provider });
   if ('decrypt' in opened) return opened.decrypt([identity]);
   if (opened.kind === 'detached') return decryptPayload(opened.stream, { fileKey, provider });
-  await opened.stream.cancel();
+  await cancelQuietly(opened.stream);
   throw new SealpinError('not_encrypted');
 }

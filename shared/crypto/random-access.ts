@@ -1,5 +1,6 @@
 /** Parts of a container, without reading the rest. */
 import { SealpinError } from '../errors.ts';
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { CryptoProvider } from './providers/provider.ts';
@@ -105,7 +106,7 @@ async function openPayload(
   const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
   try {
     const { chunks, before } = await start(source);
-    await source.cancel(undefined);
+    await cancelQuietly(source);
 
     const plaintextBytes = openedBytes(chunks, container.bytes - before);
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');

@@ -3,6 +3,7 @@
  * blocks. A Sealpin service is such a gateway, too.
  */
 import { SealpinError, type Code } from '../errors.ts';
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { byteReader } from '../streams/reader.ts';
 import type { BlockSource } from './block-source.ts';
 import { carOf, carType } from './car.ts';
@@ -64,7 +65,7 @@ export function gateway(options: GatewayOptions): BlockSource {
     const reader = byteReader(await get(options, cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
     // One byte too many is enough to see that it is no block.
     const bytes = await reader.read(maxBlockBytes + 1);
-    await reader.cancel();
+    await cancelQuietly(reader);
     return bytes;
   }
 
@@ -121,7 +122,7 @@ async function get(
     return response.body;
   const problem = await readProblem?.(response);
   // What read the problem has finished with the body.
-  if (response.body?.locked === false) await response.body.cancel();
+  if (response.body?.locked === false) await cancelQuietly(response.body);
   throw gatewayRefusal(response, type, problem);
 }
 

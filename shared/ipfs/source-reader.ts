@@ -1,4 +1,5 @@
 /** Blocks of a file from one source, in the best way that it offers; nobody has hashed them yet. */
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
@@ -43,7 +44,7 @@ function rangeSourceReader(
   async function close(reason?: unknown): Promise<void> {
     const closing = reader;
     reader = undefined;
-    await closing?.cancel(reason);
+    await cancelQuietly(closing, reason);
   }
 
   return {
@@ -111,7 +112,7 @@ function carSourceReader(
     reader = undefined;
     lookahead = undefined;
     recent = [];
-    await closing?.cancel(reason);
+    await cancelQuietly(closing, reason);
   }
 
   async function openAt(start: number, signal: AbortSignal): Promise<CarReader> {

@@ -19,6 +19,7 @@ import {
 } from '../crypto/index.ts';
 import { encodeBase62 } from '../crypto/keys/base62.ts';
 import { SealpinError } from '../errors.ts';
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { readAll } from '../streams/read-all.ts';
 import { shareIdBytes, secretBytes } from './link.ts';
 import { encodeParcel, maxParcelBytes, parcelTooLarge, parseSignedParcel, type Parcel } from './parcel.ts';
@@ -170,7 +171,7 @@ export async function openParcelWith(
   const opened = await open(container, { provider });
   if (opened.kind !== 'plain' && opened.kind !== 'detached')
     return parcelIn(await opened.decrypt(identities), place, identities);
-  await opened.stream.cancel();
+  await cancelQuietly(opened.stream);
   throw notAParcel();
 }
 

@@ -16,6 +16,7 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { carReader, cidFromBytes, fileFromCar, rootsOf } from '../../shared/ipfs/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { bytesOfBase64 } from '../../client/web-bytes.ts';
 
@@ -79,7 +80,7 @@ async function storedIn(file: File): Promise<Stored> {
     return { isCar: false, read: async () => file.stream() };
   const reader = carReader(file.stream());
   const header = await reader.header();
-  await reader.cancel(undefined);
+  await cancelQuietly(reader);
   const [root] = rootsOf(header) ?? [];
   const cid = root && cidFromBytes(root);
   if (cid === undefined) throw new SealpinError('content_mismatch', 'the CAR has no root of a known kind');

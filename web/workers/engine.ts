@@ -13,6 +13,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
 import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
 import { openParcel, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import type { Credentials, FileView, Found, OpenedView, RangeWanted, Receiving } from '../protocol.ts';
@@ -155,7 +156,7 @@ async function findFile({ file }: { file: File }): Promise<Found> {
     async open(credentials, signal) {
       const by = { with: knownOf(credentials) };
       const { size, stream } = await open(file, { ...by, signal });
-      await stream.cancel();
+      await cancelQuietly(stream);
       const name = file.name.replace(/\.(?:age|sealpin|asc)$/i, '') || 'file';
       async function* read({ signal }: Pick<Running, 'signal'>): AsyncGenerator<Uint8Array> {
         yield* chunksOf((await open(file, { ...by, signal })).stream);

@@ -1,6 +1,7 @@
 /**
  * HTTP requests to a pinning service, and how their failures are reported. No response is trusted.
  */
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { httpFailures, statusError, type HttpFailures } from './http-failures.ts';
 import { withinLimit } from './time-limit.ts';
@@ -110,7 +111,7 @@ function bodyReader({ failed, unavailable, notTheApi }: HttpFailures) {
 
   async function readText(response: Response, maxBytes: number): Promise<string> {
     if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
-      await response.body?.cancel();
+      await cancelQuietly(response.body);
       throw notTheApi('it answered with a page in HTML');
     }
     return new TextDecoder().decode(await readBody(response, maxBytes)).trim();

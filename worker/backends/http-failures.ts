@@ -1,6 +1,7 @@
 /** Failures of a backend with an API over HTTP, as errors that name the backend. */
 import { SealpinError } from '../../shared/errors.ts';
 import { isFromGateway } from '../../shared/gateway-status.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { printable } from './printable.ts';
 
@@ -140,7 +141,7 @@ async function readStart(body: Response['body'], maxBytes: number): Promise<Uint
     bytes += value.length;
   }
   clearTimeout(late);
-  await reader.cancel();
+  await cancelQuietly(reader);
   return concat(...chunks).subarray(0, maxBytes);
 }
 

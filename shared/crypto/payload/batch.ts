@@ -1,5 +1,6 @@
 /** Helpers of sealing and opening: batches of chunks from a source, and a stream that they fill. */
 import { SealpinError } from '../../errors.ts';
+import { cancelQuietly } from '../../streams/cancel-quietly.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { batchBytes, fullChunksIn, tagBytes, type Chunks } from './chunking.ts';
 
@@ -44,7 +45,7 @@ export function streamBatches(
           if (await next(controller)) return;
           controller.close();
           // A span ends before its source does.
-          if (!source.ended) await source.cancel(undefined);
+          if (!source.ended) await cancelQuietly(source);
         } catch (error) {
           source.abandon(error);
           throw error;

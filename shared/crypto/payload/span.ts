@@ -2,6 +2,7 @@
  * Parts of a payload: where the chunks of a range of the plaintext are, and how they are opened.
  */
 import { SealpinError } from '../../errors.ts';
+import { cancelQuietly } from '../../streams/cancel-quietly.ts';
 import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import type { Awaitable } from '../providers/provider.ts';
@@ -99,10 +100,10 @@ export function sliceStream(
         const part = value.subarray(before, before + left);
         before = Math.max(0, before - value.length);
         left -= part.length;
-        if (left === 0) await reader.cancel();
+        if (left === 0) await cancelQuietly(reader);
         if (part.length > 0) return part;
       }
-      await reader.cancel();
+      await cancelQuietly(reader);
       return undefined;
     },
     cancel: (reason) => reader.cancel(reason),

@@ -7,6 +7,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
 import type { Replica, SourceFile } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { observed } from '../../../shared/streams/pulled.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 import { sourceError } from '../source-error.ts';
@@ -109,7 +110,7 @@ function fileRequests(client: HttpClient, responseMs: number) {
     return await client.withTimeout(signal, responseMs, async (limited) => {
       const response = await client.send(path, { method, query }, limited);
       if (response.status === 404 || method === 'DELETE') {
-        await response.body?.cancel();
+        await cancelQuietly(response.body);
         return undefined;
       }
       return await client.readRecord(response);

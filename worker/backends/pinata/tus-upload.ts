@@ -4,6 +4,7 @@
  */
 import { encodePadded, utf8 } from '../../../shared/crypto/bytes.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { byteReader } from '../../../shared/streams/reader.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { httpClient, type HttpOptions } from '../http-client.ts';
@@ -60,7 +61,7 @@ function tusServer(o: TusOptions, signal: AbortSignal) {
   async function request(what: Parameters<typeof send>[1]): Promise<Response> {
     return await withTimeout(signal, responseMs, async (limited) => {
       const response = await send(`upload (${what.method})`, what, limited);
-      await response.body?.cancel();
+      await cancelQuietly(response.body);
       return response;
     });
   }
@@ -138,6 +139,6 @@ async function* piecesOf(body: ReadableStream<Uint8Array>, bytes: number): Async
     for (let piece = await reader.read(bytes); piece.length > 0; piece = await reader.read(bytes))
       yield piece as Uint8Array<ArrayBuffer>;
   } finally {
-    await reader.cancel();
+    await cancelQuietly(reader);
   }
 }

@@ -8,6 +8,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import type { Replica } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
 import type { HttpFailures } from '../http-failures.ts';
+import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 import { timeLimit } from '../time-limit.ts';
 
@@ -149,7 +150,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
     return await client.withTimeout(signal, responseMs, async (limited) => {
       const response = await client.send(path, { method, ...request }, limited);
       if (method === 'DELETE' && response.ok) {
-        await response.body?.cancel();
+        await cancelQuietly(response.body);
         return {};
       }
       const record = await client.readRecord(response, maxResponseBytes);

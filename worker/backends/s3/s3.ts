@@ -1,4 +1,5 @@
 /** A bucket behind an S3 API, addressed by its path. */
+import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Bucket, Listing } from '../objects/bucket.ts';
 import { inParallel } from '../objects/store-requests.ts';
@@ -65,7 +66,7 @@ function objectReader(id: string, once: S3Requests['once']): Bucket['get'] {
     if (response.status === 404) return undefined;
     const length = Number(response.headers.get('Content-Length') ?? Number.NaN);
     if (range !== undefined && length !== range.length) {
-      await response.body?.cancel();
+      await cancelQuietly(response.body);
       throw new SealpinError('pinning_failed', `${id} gave ${length} bytes of ${range.length}`);
     }
     return response.body as ReadableStream<Uint8Array>;

@@ -2,6 +2,7 @@
  * `/v1/accounts/:id/signed/:token`: one download or one upload by a URL that the holder of an API
  * key has signed.
  */
+import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import type { MiddlewareHandler } from 'hono';
 import { isAccountId, keyIdOf } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -24,7 +25,7 @@ export async function readSigned(c: Ctx): Promise<Response> {
       await unwrap(account.signed.read(token, { use: true }));
     } catch (error) {
       // Another request was first.
-      await response.body?.cancel(error);
+      await cancelQuietly(response.body, error);
       throw error;
     }
   return response;
