@@ -56,6 +56,9 @@ const maxResponseBytes = 1_048_576;
  * believed.
  */
 const maxPages = 100;
+const unfiltered =
+  'the pinning service does not filter its pins by CID, and has too many to be asked for one: the operator must ' +
+  'choose another one, or remove pins there';
 /** Time limit for having a file held, with all questions that it takes, in ms. */
 const holdMs = 60_000;
 /**
@@ -174,7 +177,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
     const found = new Map<string, ListedPin>();
     const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
     for (let pages = 0; ; pages += 1) {
-      if (pages === maxPages) throw client.failed(`it lists more than ${maxPages} pages of pins for ${cid}`);
+      if (pages === maxPages) throw client.misconfigured(`it lists more than ${maxPages} pages for ${cid}`, unfiltered);
       const known = found.size;
       const { listed, isLast } = await page(query, signal);
       for (const each of listed) found.set(each.requestId, each);

@@ -82,14 +82,15 @@ test('a service that invents other pins for every page is not asked for ever', a
     body: { count: 1_000_000, results: [pinOf({ status: 'pinned', name: 'theirs', requestid: `r${index}` })] },
   });
   const { replica, asked } = await service(...Array.from({ length: 1_000 }, page));
-  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+  const hint = expect.stringContaining('filter') as string;
+  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured', hint });
   expect(asked).toHaveLength(100);
 });
 
 test.each<[string, Pin, string[]]>([
   ['pinned', { status: 'pinned' }, ['held', 'held', 'removal']],
   ['queued', { status: 'queued' }, ['pending', 'pending', 'removal']],
-  ['failed', { status: 'failed' }, ['pinning_failed', 'pinning_failed', 'removal']],
+  ['failed', { status: 'failed' }, ['misconfigured', 'misconfigured', 'removal']],
 ])('a service that lists the pins of every CID is read up to ours, which is %s', async (_, pin, expected) => {
   const others = (index: number): Answer => ({
     status: 200,
@@ -111,7 +112,7 @@ test.each<[string, Pin, string[]]>([
     others(99),
     others(100),
   );
-  await expect(replica.unpin(cid, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+  await expect(replica.unpin(cid, signal)).rejects.toMatchObject({ code: 'misconfigured' });
   if (asked.some(({ request }) => request.startsWith('DELETE'))) outcomes.push('removal');
   expect(outcomes).toEqual(expected);
 });
