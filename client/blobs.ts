@@ -1,9 +1,10 @@
 /** Blobs on IPFS: their IDs, and fetching them from sources that are not trusted. */
 import type { RandomAccess } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { gateway, hashingStream, openFile, type GatewayFetch, type IpfsFile } from '../shared/ipfs/index.ts';
+import { gateway, hashingStream, openFile, type IpfsFile } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { withStop } from '../shared/streams/timing.ts';
+import type { Fetch } from './service-http.ts';
 import { gatewayProblem } from './service-problem.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
@@ -33,6 +34,7 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
  * that block.
  * @param o.from the URLs of services or of trustless gateways, in order of preference
  * @param o.signal ends it, with its reason
+ * @param o.fetch instead of the global `fetch`
  * @throws SealpinError `invalid_cid`, `not_found`, `pinning_lost`, `content_denied`,
  * `range_not_satisfiable`, `content_mismatch`, `service_unreachable`, `service_answer`,
  * `rate_limited`, `pinning_unavailable`, `pinning_timeout` when a source stalls; reading fails with
@@ -43,10 +45,19 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
  */
 export async function fetchBlob(
   cid: string,
-  { from, start = 0, end, ...o }: Range & { from: string | readonly string[]; signal?: AbortSignal | undefined },
+  {
+    from,
+    start = 0,
+    end,
+    ...o
+  }: Range & {
+    from: string | readonly string[];
+    signal?: AbortSignal | undefined;
+    fetch?: Fetch | undefined;
+  },
 ): Promise<Content> {
   const { stop, signal } = withStop(o.signal);
-  const file = await openBlob(cid, from, signal);
+  const file = await openBlob(cid, from, signal, o);
   try {
     const range = rangeIn(file.size, { start, end });
     return contentOf(file.read(range.start, range.end), range.end - range.start);
@@ -59,16 +70,16 @@ export async function fetchBlob(
 /**
  * Opens a blob at services or gateways; fails as `fetchBlob`. Its root is fetched, and the
  * connection is kept for what follows it.
- * @param o.fetch what asks them; the global `fetch` when undefined
  * @param o.pool of the memory of what is read, as `openFile`
  */
 export function openBlob(
   cid: string,
   from: string | readonly string[],
   signal: AbortSignal | undefined,
-  { pool, ...o }: { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined } = {},
+  { pool, fetch: fetchFrom }: { readonly fetch?: Fetch | undefined; readonly pool?: BufferPool | undefined } = {},
 ): Promise<IpfsFile> {
-  const sources = [from].flat().map((url) => gateway({ ...o, url, readProblem: gatewayProblem }));
+  const ask = fetchFrom && ((url: string, init: RequestInit) => fetchFrom(new URL(url), init));
+  const sources = [from].flat().map((url) => gateway({ url, fetch: ask, readProblem: gatewayProblem }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');
   return openFile(cid, sources, { signal, pool });
 }

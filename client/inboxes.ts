@@ -107,7 +107,7 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
       const path = `v1/storage/${encodeURIComponent(id)}`;
       const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
       const sealed = await readDelivery(http, about, signal);
-      return receivedFrom(await openSealed(sealed, identities, deliveryPlace(http, about)), http.url);
+      return receivedFrom(await openSealed(sealed, identities, deliveryPlace(http, about)), http.url, http.fetch);
     },
     close: (keyId, { signal } = {}) => revokeKeyById(http, keyId, signal),
   };

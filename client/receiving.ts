@@ -10,13 +10,12 @@ import {
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { sleep, withStop } from '../shared/streams/timing.ts';
-import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel, type ParcelSignature } from '../shared/link/index.ts';
 import { secondsUntilAgain } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
-import { serviceHttp, type ServiceHttp } from './service-http.ts';
+import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import { abortable, bytesOfBase64, contentOf, type Content } from './web-bytes.ts';
 
 /**
@@ -72,6 +71,8 @@ export type ReceiveOptions = {
    */
   readonly from?: string | readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Instead of the global `fetch`, also for what `open` of the files asks for. */
+  readonly fetch?: Fetch | undefined;
 };
 
 /**
@@ -89,16 +90,16 @@ export type ReceiveOptions = {
  */
 export async function receive(link: string, o: ReceiveOptions = {}): Promise<Received> {
   const { link: parsed } = parseLink(link);
-  const from = o.from ?? parsed.service;
+  const { from = parsed.service, fetch } = o;
   if (parsed.kind === 'inbox' || parsed.kind === 'invitation') throw notForReceiving();
   if (parsed.kind === 'share') {
     const { keys, password, signal } = o;
     const given = keys === undefined ? [] : identitiesOf({ keys });
     const identities = (): Identity[] => given;
-    const http = serviceHttp({ service: parsed.service });
-    return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from);
+    const http = serviceHttp({ service: parsed.service, fetch });
+    return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from, fetch);
   }
-  return { files: [receivedFile({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from })] };
+  return { files: [receivedFile({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from, fetch })] };
 }
 
 /** The error for the link of an inbox, where one of files is needed. */
@@ -110,8 +111,11 @@ export function notForReceiving(): SealpinError {
 }
 
 /** The files of a parcel, to be fetched `from` services or gateways. */
-export function receivedFrom({ files, ...words }: Parcel, from: string | readonly string[]): Received {
-  return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
+export function receivedFrom({ files, ...words }: Parcel, from: FileOrigin['from'], fetch?: Fetch): Received {
+  return {
+    ...words,
+    files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from, fetch })),
+  };
 }
 
 /** Number of retries to get the answer to an opening. */
@@ -227,9 +231,13 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
 
 /**
  * Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of
- * preference.
+ * preference; `fetch` asks them, the global one when undefined.
  */
-type FileOrigin = { readonly with: With; readonly from: string | readonly string[] };
+type FileOrigin = {
+  readonly with: With;
+  readonly from: string | readonly string[];
+  readonly fetch?: Fetch | undefined;
+};
 
 /** A file that can be fetched and opened. */
 function receivedFile(file: Omit<ReceivedFile, 'open'>, o: FileOrigin): ReceivedFile {
@@ -259,7 +267,6 @@ export type OpenedFile = {
 /**
  * Opens a file for reading parts of it: its root is verified and its last chunk authenticated once
  * for all of them.
- * @param o.fetch what asks the services; the global `fetch` when undefined
  * @param o.pool where the memory of what is read and opened comes from; pieces may be given back
  * there
  * @param signal ends everything that is read of it
@@ -267,11 +274,7 @@ export type OpenedFile = {
  */
 export async function openReceived(
   { cid, size }: Pick<ReceivedFile, 'cid' | 'size'>,
-  {
-    with: credentials,
-    from,
-    ...o
-  }: FileOrigin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
+  { with: credentials, from, ...o }: FileOrigin & { readonly pool?: BufferPool | undefined },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
   const stopped = withStop(signal);

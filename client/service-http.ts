@@ -32,6 +32,8 @@ export type Shape = Parameters<typeof parseResponse>[0];
 export interface ServiceHttp {
   /** The URL of the service, with a slash at its end. */
   readonly url: string;
+  /** For requests that need no API key. */
+  readonly fetch: Fetch;
   /**
    * Sends a request, whatever its response is. Throws `service_unreachable`, `service_answer` for a
    * redirect, the signal's reason.
@@ -118,15 +120,14 @@ export function serviceHttp({
 
   return {
     url: root.href,
+    fetch: fetchFrom,
     send,
     call,
     text,
     errorOf,
     body,
-    async json(shape, request) {
-      const answer = await text(await call(request), request.signal);
-      return parseResponse(shape, jsonOrUndefined(answer) ?? null);
-    },
+    json: async (shape, request) =>
+      parseResponse(shape, jsonOrUndefined(await text(await call(request), request.signal)) ?? null),
   };
 }
 

@@ -100,7 +100,7 @@ async function byBlob(
 ): Promise<Pick<ParcelFile, 'cid' | 'fileKey' | 'size'>> {
   const stopped = withStop(signal);
   try {
-    const blob = await openBlob(cid, http.url, stopped.signal);
+    const blob = await openBlob(cid, http.url, stopped.signal, http);
     const fileKey =
       'fileKey' in credentials
         ? credentials.fileKey

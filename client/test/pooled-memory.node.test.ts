@@ -7,10 +7,10 @@ import { expect, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
 import { encryptPayload } from '../../shared/crypto/index.ts';
 import { carOf, carType, cidBuilder } from '../../shared/ipfs/index.ts';
-import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf, readAll } from '../../shared/streams/read-all.ts';
 import { openReceived } from '../receiving.ts';
+import type { Fetch } from '../service-http.ts';
 import { present } from '../../testkit/present.ts';
 
 const MiB = 1024 * 1024;
@@ -47,8 +47,8 @@ async function sealed(bytes: Uint8Array<ArrayBuffer>, damage: (car: Uint8Array) 
   await builder.write(file);
   const { cid } = await builder.finish();
   const source = { id: 'memory', block: async (wanted: string) => blocks.get(wanted) ?? new Uint8Array() };
-  const fetch: GatewayFetch = async (url) => {
-    const range = new URL(url).searchParams.get('entity-bytes')?.split(':').map(Number) ?? [0];
+  const fetch: Fetch = async (url) => {
+    const range = url.searchParams.get('entity-bytes')?.split(':').map(Number) ?? [0];
     const [from = 0, to] = range;
     const entityBytes = { from, ...(to === undefined || Number.isNaN(to) ? {} : { to }) };
     const car = await readAll(carOf(cid, [source], { entityBytes }), 2 * bytes.length, tooLarge);

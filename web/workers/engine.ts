@@ -6,12 +6,11 @@ import { openBlob } from '../../client/blobs.ts';
 import { inspect, open } from '../../client/containers.ts';
 import { identitiesOf, type Credentials as KnownCredentials } from '../../client/credentials.ts';
 import { openReceived, recordOf, type OpenedFile } from '../../client/receiving.ts';
-import { serviceHttp } from '../../client/service-http.ts';
+import { serviceHttp, type Fetch } from '../../client/service-http.ts';
 import { ShareStatus } from '../../shared/api/shares-shapes.ts';
 import { fileKeyOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
-import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
 import { openParcel, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
@@ -132,7 +131,7 @@ function knownOf({ password, keys }: Credentials): KnownCredentials {
  * Large files come once: copies in the browser's cache would cost a third of the time, and room on
  * the disk.
  */
-const fetchOnce: GatewayFetch = (url, init) => fetch(url, { ...init, cache: 'no-store' });
+const fetchOnce: Fetch = (url, init) => fetch(url, { ...init, cache: 'no-store' });
 
 function parcelFiles({ files }: Parcel, from: string): Openable[] {
   return files.map(({ fileKey, ...file }) => remoteFile(file, file.size, fileKey, from));
