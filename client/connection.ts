@@ -34,7 +34,7 @@ import {
 } from './sharing.ts';
 import { storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
-import { abortable, contentOf, type Content, type Source, type StoredSource } from './web-bytes.ts';
+import { abortable, contentOf, usingSources, type Content, type Source, type StoredSource } from './web-bytes.ts';
 
 /** Filters of a list: files match each of these. */
 export type ListOptions = {
@@ -215,12 +215,12 @@ export function connect(o: {
 }): Connection {
   const http = serviceHttp(o);
   return {
-    put: (source, options = {}) => put(http, source, options),
+    put: (source, options = {}) => usingSources([source], () => put(http, source, options)),
     get: (fileId, options = {}) => get(http, fileId, options),
     list: ({ signal, ...query } = {}) => http.json(FileList, { path: 'v1/storage', query, signal }),
     delete: (fileId, { signal } = {}) => http.json(Receipt, { method: 'DELETE', path: filePath(fileId), signal }),
     events: (options = {}) => events(http, options),
-    upload: (source, options = {}) => uploadInParts(http, source, options),
+    upload: (source, options = {}) => usingSources([source], () => uploadInParts(http, source, options)),
     send: (files, options = {}) => sendFiles(http, files, options),
     share: (files, options = {}) => shareStored(http, o.apiKey, files, options),
     rotateAccount: (options = {}) => rotateAccount(http, options),

@@ -12,7 +12,7 @@ import { hashingStream } from '../shared/ipfs/index.ts';
 import { cancelQuietly } from '../shared/streams/cancel-quietly.ts';
 import { withStop } from '../shared/streams/timing.ts';
 import { identitiesOf, recipientsOf, type To, type With } from './credentials.ts';
-import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
+import { abortable, contentOf, openSource, usingSources, type Content, type Source } from './web-bytes.ts';
 
 /** A container, while it is made: sealing goes on as it is read. */
 export type Sealed = Pick<Content, 'stream' | 'size' | 'bytes'> & {
@@ -43,7 +43,7 @@ export async function seal(
   { to, format, signal }: { to: To; format?: Format | undefined; signal?: AbortSignal | undefined },
 ): Promise<Sealed> {
   const { stream, size } = openSource(source);
-  try {
+  return usingSources([stream], async () => {
     signal?.throwIfAborted();
     const container = await encrypt(stream, {
       format: format ?? ('password' in to ? 'sealpin' : 'age'),
@@ -59,10 +59,7 @@ export async function seal(
     // unhandled.
     cid.catch(() => undefined);
     return { ...content, cid, blob: () => blob() };
-  } catch (error) {
-    cancelUnread(stream, error);
-    throw error;
-  }
+  });
 }
 
 /**
@@ -88,7 +85,7 @@ export async function open(
 ): Promise<Content> {
   const { stream, size } = openSource(source);
   const container = abortable(stream, signal);
-  try {
+  return usingSources([container], async () => {
     signal?.throwIfAborted();
     if ('fileKey' in credentials)
       return contentOf(abortable(await openWithFileKey(container, credentials), signal), undefined);
@@ -101,18 +98,7 @@ export async function open(
     await cancelQuietly(opened.stream);
     if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
     throw new SealpinError('wrong_kind', 'it has no header: only its file key opens it');
-  } catch (error) {
-    cancelUnread(container, error);
-    throw error;
-  }
-}
-
-/**
- * Cancels a stream that was not read yet, after a failure of our own; what reads it cancels it
- * otherwise.
- */
-function cancelUnread(stream: ReadableStream<Uint8Array>, reason: unknown): void {
-  if (!stream.locked) stream.cancel(reason).catch(() => undefined);
+  });
 }
 
 /** Kind of a file. */

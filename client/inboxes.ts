@@ -25,7 +25,15 @@ import { identitiesOf } from './credentials.ts';
 import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import { put } from './put.ts';
 import { receivedFrom, type Received } from './receiving.ts';
-import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
+import {
+  sealAndStore,
+  storeAt,
+  usingFiles,
+  type Draft,
+  type Outgoing,
+  type SendingOptions,
+  type SentFile,
+} from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 
 /**
@@ -252,22 +260,24 @@ export async function handOver(
   files: Outgoing | readonly Outgoing[],
   { fetch, ...options }: SendingOptions & { readonly fetch?: Fetch | undefined } = {},
 ): Promise<{ readonly files: readonly SentFile[] }> {
-  const { service, apiKey, recipient } = parseInboxLink(link);
-  const http = serviceHttp({ service, apiKey, fetch });
-  const recipients = parseRecipients(recipient);
-  const { key } = await accountOf(http, options.signal);
-  const provisional = isProvisional(key, [files].flat().length);
-  const stored = await sealAndStore(files, {
-    ...options,
-    store: storeAt(http, { provisional }),
-    admit: (draft) => admit(key, draft, recipients),
-    // The key of an inbox may not delete. Nobody can open what was stored before a failure, and the
-    // service removes it after a day.
-    remove: async () => undefined,
+  return usingFiles(files, async () => {
+    const { service, apiKey, recipient } = parseInboxLink(link);
+    const http = serviceHttp({ service, apiKey, fetch });
+    const recipients = parseRecipients(recipient);
+    const { key } = await accountOf(http, options.signal);
+    const provisional = isProvisional(key, [files].flat().length);
+    const stored = await sealAndStore(files, {
+      ...options,
+      store: storeAt(http, { provisional }),
+      admit: (draft) => admit(key, draft, recipients),
+      // The key of an inbox may not delete. Nobody can open what was stored before a failure, and
+      // the service removes it after a day.
+      remove: async () => undefined,
+    });
+    const names = provisional ? stored.files.map(({ fileId }) => fileId) : undefined;
+    await deliver(http, stored.parcel, { recipients, names, signal: options.signal });
+    return { files: stored.files };
   });
-  const names = provisional ? stored.files.map(({ fileId }) => fileId) : undefined;
-  await deliver(http, stored.parcel, { recipients, names, signal: options.signal });
-  return { files: stored.files };
 }
 
 /**

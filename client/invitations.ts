@@ -11,7 +11,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { parseLink, printLink, type Link } from '../shared/link/index.ts';
 import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
-import { endTime, serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import {
   changeShare,
   revokeShare,
@@ -106,10 +106,7 @@ export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefi
   const { service, apiKey } = parseInvitation(link);
   const http = serviceHttp({ service, apiKey, fetch });
   return {
-    async send(files, options = {}) {
-      const until = endTime(options.expiresAt);
-      return sendFiles(http, files, options, { expiresAt: until === undefined ? undefined : new Date(until) });
-    },
+    send: (files, options = {}) => sendFiles(http, files, options, options),
     shares: (options = {}) => sharesPage(http, options),
     changeShare: (shareId, changes) => changeShare(http, shareId, changes),
     unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),

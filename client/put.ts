@@ -45,10 +45,11 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
     ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
   };
   const isPlain = mode === 'plain';
+  const expiresAt = endTime(o.expiresAt);
   const body = await requestBody(source, { cid: isPlain, signal });
   const query = {
     cid: isPlain ? body.cid : undefined,
-    expiresAt: endTime(o.expiresAt),
+    expiresAt,
     provisional: o.provisional === true ? 'true' : undefined,
     names: o.names?.join(','),
   };

@@ -16,7 +16,7 @@ import { put } from './put.ts';
 import type { ServiceHttp } from './service-http.ts';
 import { partBytes, uploadStream } from './upload-in-parts.ts';
 import type { UploadedFile } from './resumable-upload.ts';
-import { abortable, openSource, type Source } from './web-bytes.ts';
+import { abortable, openSource, usingSources, type Source } from './web-bytes.ts';
 
 /**
  * A file to send: a `File`, or bytes with the name and the media type that the receiver gets.
@@ -151,7 +151,6 @@ export async function sealAndStore(
       sent.push({ fileId, cid, name, size, fileKey, type });
     }
   } catch (error) {
-    for (const { stream } of opened) if (!stream.locked) stream.cancel(error).catch(() => undefined);
     await removeAll(sent, o.remove);
     throw error;
   }
@@ -194,6 +193,12 @@ export function removeAt(http: ServiceHttp, files: readonly string[], signal: Ab
  */
 export async function removeAll(files: readonly Pick<SentFile, 'fileId'>[], remove: RemoveFiles): Promise<void> {
   if (files.length > 0) await remove(files.map(({ fileId }) => fileId)).catch(() => undefined);
+}
+
+/** Runs what sends files, as `usingSources`. */
+export async function usingFiles<T>(files: Outgoing | readonly Outgoing[], use: () => Promise<T>): Promise<T> {
+  const sources = [files].flat().map((file) => (file instanceof File ? file : file.source));
+  return usingSources(sources, use);
 }
 
 function outgoingFile(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {

@@ -25,6 +25,7 @@ import {
   removeAt,
   sealAndStore,
   storeAt,
+  usingFiles,
   type Outgoing,
   type RemoveFiles,
   type SendingOptions,
@@ -128,23 +129,28 @@ export type Sent = Shared & { readonly files: readonly SentFile[] };
  * Seals and stores files, and makes a link for them; fails as `send` of a connection.
  * @param o.expiresAt of the stored files; never where it is undefined
  */
-export async function sendFiles(
+export function sendFiles(
   http: ServiceHttp,
   files: Outgoing | readonly Outgoing[],
   options: ShareOptions & SendingOptions,
-  o: { expiresAt?: Date | undefined } = {},
+  o: Pick<ShareOptions, 'expiresAt'> = {},
 ): Promise<Sent> {
-  shareRecipients(options);
-  const deadline = undoingDeadline();
-  const remove: RemoveFiles = (fileIds) => removeAt(http, fileIds, deadline());
-  const stored = await sealAndStore(files, { ...options, store: storeAt(http, { ...o, deadline }), remove });
-  try {
-    const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
-    return { ...(await shareParcel(http, about, options)), files: stored.files };
-  } catch (error) {
-    await removeAll(stored.files, remove);
-    throw error;
-  }
+  return usingFiles(files, async () => {
+    shareRecipients(options);
+    endTime(options.expiresAt);
+    const until = endTime(o.expiresAt);
+    const deadline = undoingDeadline();
+    const remove: RemoveFiles = (fileIds) => removeAt(http, fileIds, deadline());
+    const store = storeAt(http, { expiresAt: until === undefined ? undefined : new Date(until), deadline });
+    const stored = await sealAndStore(files, { ...options, store, remove });
+    try {
+      const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
+      return { ...(await shareParcel(http, about, options)), files: stored.files };
+    } catch (error) {
+      await removeAll(stored.files, remove);
+      throw error;
+    }
+  });
 }
 
 /** A page of a list. */

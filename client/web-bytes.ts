@@ -85,6 +85,22 @@ export function openSource(source: Source): { stream: ReadableStream<Uint8Array>
 }
 
 /**
+ * Runs what reads sources. Where it fails, streams that nothing has begun to read are cancelled: a
+ * file may be open behind them. Who reads one cancels it.
+ */
+export async function usingSources<T>(sources: readonly Source[], use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
+  } catch (error) {
+    for (const source of sources) {
+      const stream = source instanceof Response ? source.body : source;
+      if (stream instanceof ReadableStream && !stream.locked) stream.cancel(error).catch(() => undefined);
+    }
+    throw error;
+  }
+}
+
+/**
  * A stream that also ends, with the signal's reason, when the signal is aborted; its source is
  * cancelled then.
  */

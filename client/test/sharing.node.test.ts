@@ -99,7 +99,7 @@ test.each(['2027-02-31', '2027-02-31T00:00:00Z', '2027-01-31T18:00:00', '31 Janu
       methods.push(init.method);
       return fetch(url, init);
     };
-    const { put, changeShare, inbox, invitation } = connect({
+    const { put, send, changeShare, inbox, invitation } = connect({
       service: service.url,
       apiKey: account.apiKey,
       fetch: watched,
@@ -107,6 +107,7 @@ test.each(['2027-02-31', '2027-02-31T00:00:00Z', '2027-01-31T18:00:00', '31 Janu
     const { recipient } = await generateKeys();
     for (const attempt of [
       () => put('x', { name: 'x', expiresAt }),
+      () => send(new File(['x'], 'x'), { expiresAt }),
       () => changeShare('7n42DGM5Tflk9n8mt7Fhc7', { expiresAt }),
       () => inbox.create({ label: 'x', recipient, expiresAt }),
       () => invitation.create({ label: 'x', expiresAt }),
