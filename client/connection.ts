@@ -59,6 +59,8 @@ export type ListOptions = {
    */
   readonly name?: string | undefined;
   readonly contentType?: string | undefined;
+  /** One of the tags of a file. */
+  readonly tag?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 

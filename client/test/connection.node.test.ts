@@ -1,10 +1,21 @@
 /** The SDK against the service. */
 import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { ListQuery } from '../../shared/api.ts';
+import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { cidOf, connect, fetchBlob, seal, SealpinError, type Connection, type Source } from '../index.ts';
+import {
+  cidOf,
+  connect,
+  fetchBlob,
+  seal,
+  SealpinError,
+  type Connection,
+  type ListOptions,
+  type Source,
+} from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
 import { itemOf, present } from '../../testkit/present.ts';
 
@@ -108,6 +119,32 @@ describe('files', () => {
     expect(sealed.expiresAt).toBe(undefined);
     expect((await other.list({ order: 'asc' })).files).toEqual([plain, sealed]);
     expect((await other.list({ mode: 'plain', name: 'rep', maxSize: 5 })).files).toEqual([plain]);
+  });
+
+  test('are listed by every filter of the API', async () => {
+    const own = await service.account();
+    const other = connect({ service: service.url, apiKey: own.apiKey });
+    await other.put('another', { name: 'a', mode: 'plain' });
+    const { fileId } = await other.put('an invoice', { name: 'rent.txt', type: 'text/plain', mode: 'plain' });
+    const file = await client(service.url, own.apiKey).changeFile({ fileId, tags: ['invoice'] });
+    const filters: Required<Omit<ListOptions, 'signal' | 'cursor'>> = {
+      limit: 1,
+      order: 'desc',
+      cid: file.cid,
+      mode: 'plain',
+      createdAfter: '2020-01-31T00:00:00Z',
+      createdBefore: '2100-01-31T00:00:00Z',
+      minSize: 10,
+      maxSize: 10,
+      createdBy: present(file.createdBy),
+      name: 'rent',
+      contentType: 'text/plain',
+      tag: 'invoice',
+    };
+    expect([...Object.keys(filters), 'cursor'].sort()).toEqual(Object.keys(ListQuery.entries).sort());
+    for (const [name, value] of Object.entries(filters))
+      expect((await other.list({ mode: 'plain', [name]: value })).files, name).toContainEqual(file);
+    expect((await other.list({ tag: 'invoice' })).files).toEqual([file]);
   });
 
   test('are sent in parts', async () => {
