@@ -2,7 +2,7 @@
 """Opens every kind of Sealpin and age file, without Sealpin.
 
 Written from shared/README.md, which defines the formats, with Python 3.9 or newer and the package `cryptography`
-(https://cryptography.io) alone; version 48 or newer for post-quantum keys.
+(https://cryptography.io) alone, version 3.4 or newer; for post-quantum keys 48 or newer.
 
     rescue.py letter.age letter.pdf                            # asks for the password
     rescue.py --key private.key letter.age letter.pdf          # with a private key file, or account.key of `key export`
@@ -11,7 +11,8 @@ Written from shared/README.md, which defines the formats, with Python 3.9 or new
     rescue.py --key private.key letter.car letter.pdf          # a CAR file (`sealpin export`, `ipfs dag export`)
     rescue.py bucket copy                                      # what a copy of a bucket has: bytes and CIDs
     rescue.py bucket copy bafy… letter.age                     # one file of it, as it was stored
-    rescue.py --link link.txt blob letter.pdf                  # the blob of a link; or a kept record: its parcel
+    rescue.py --link link.txt blob letter.pdf                  # the blob of a link; or a kept record: its parcel,
+                                                               # and who signed it
     rescue.py backup folder files                              # the folder of `sealpin backup`
     rescue.py words private.key                                # a private key from its 24 words
 
@@ -154,7 +155,7 @@ def point_of(key, compressed=False):
 
 
 def raw_public(key):
-    return key.public_key().public_bytes_raw()
+    return key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
 def age_tag(info, enc, digest):
@@ -571,8 +572,7 @@ def write_to(output, write):
         return
     if os.path.exists(output):
         raise Refused(f"{output} exists")
-    part = f"{output}.part"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor, part = tempfile.mkstemp(".part", ".rescue-", os.path.dirname(output) or ".")
     try:
         with open(descriptor, "wb") as target:
             write(target)

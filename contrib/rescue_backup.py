@@ -16,9 +16,9 @@ import tempfile
 import unicodedata
 import zlib
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import rescue
@@ -29,6 +29,8 @@ MAX_PARCEL = 49152
 MAX_LINK = 8192
 CID = re.compile(r"b[a-z2-7]{58}")
 FILE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+SIGNER = re.compile("sealpin-signer1[02-9ac-hj-np-z]{58}")
+SIGNED = {"v", "service", "id", "recipients", "signer", "signature", "parcel"}
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -52,21 +54,30 @@ def read_small(path, most=MAX_RECORD):
 
 
 def link_key(text):
-    """What the part of a link after its # opens: ("share", secret) or ("blob", file key or None)."""
-    if len(text) > MAX_LINK:
+    """What a link opens: (its service and the ID of the share, secret), or (None, file key of a blob or None)."""
+    parts = re.match(r"([^#?]*?)(?:%23|(?:\?[^#]*)?#)([0-9A-Za-z_.]*)", text.strip())
+    if len(text) > MAX_LINK or parts is None:
         raise Refused("that is not a link")
-    address, _, fragment = text.strip().replace("%23", "#", 1).partition("#")
-    fragment = re.match(r"[0-9A-Za-z_.]*", fragment).group().rstrip(".")
+    address, fragment = parts.group(1), parts.group(2).rstrip(".")
     page = address.rstrip("/").rpartition("/")[2]
     if page == "s" and re.fullmatch("1[0-9A-Za-z]{71}", fragment):
         checked(fragment)
-        return "share", rescue.file_key_of_text(fragment[23:66])
+        return (origin_in(address), fragment[1:23]), rescue.file_key_of_text(fragment[23:66])
     if page == "b" and CID.fullmatch(fragment):
-        return "blob", None
+        return None, None
     if page == "b" and CID.fullmatch(fragment[:59]) and fragment[59:60] == "." and len(fragment) in (88, 109):
         checked(fragment)
-        return "blob", rescue.file_key_of_text(fragment[60:-6])
+        return None, rescue.file_key_of_text(fragment[60:-6])
     raise Refused("that is not a link to files, or a part of it is missing")
+
+
+def origin_in(address):
+    """The origin of an address, as a signature has it; empty where it is none."""
+    found = re.search(r"(https?)://([^/\s]+)/", address.lower())
+    if found is None:
+        return ""
+    scheme, host = found.groups()
+    return f"{scheme}://{host.removesuffix(':443' if scheme == 'https' else ':80')}"
 
 
 def checked(fragment):
@@ -80,20 +91,67 @@ def checked(fragment):
 
 def open_linked(text, source, target, identities, ask):
     """Opens the blob of a link, or the parcel in the record of a share that somebody has kept."""
-    kind, key = link_key(text)
-    if kind == "blob":
+    place, key = link_key(text)
+    if place is None:
         return rescue.open_container(source, target, identities, key)
-    record = source.read(MAX_PARCEL + 1025)
+    record, own = source.read(MAX_PARCEL + 1025), None
     if record.startswith(SEALPIN) and not record.startswith(DETACHED):
         # The digits of the secret, a dot, and the sender's password.
         secret = number_text(key)
         parcel = opened(record, [Password(lambda: f"{secret}.{unicodedata.normalize('NFC', ask())}")])
     else:
         parcel = opened(record, [], key)
-        parcel = opened(parcel, identities) if parcel.startswith(AGE) else parcel
-    if len(parcel) > MAX_PARCEL or "files" not in json_of(parcel):
+        if parcel.startswith(AGE):
+            parcel, own = opened(parcel, identities), [recipient_of(each) for each in identities]
+    if len(parcel) > MAX_PARCEL:
+        raise Refused("the record has no parcel")
+    signed = json_of(parcel, (1, 2))
+    if signed.get("v") == 2:
+        parcel = signed_parcel(signed, place, own)
+    if "files" not in json_of(parcel):
         raise Refused("the record has no parcel")
     target.write(parcel.rstrip(b" ") + b"\n")
+
+
+def recipient_of(identity):
+    """The public key of a key, as a signature names it; None for a password."""
+    if isinstance(identity, rescue.P256Key):
+        return bech32_text("age1tag", rescue.point_of(identity.key, compressed=True)).lower()
+    if isinstance(identity, rescue.X25519Key):
+        return bech32_text("age", rescue.raw_public(identity.key)).lower()
+    if isinstance(identity, rescue.HybridKey):
+        prefix, form = ("age1tagpq", rescue.point_of) if identity.with_p256 else ("age1pq", rescue.raw_public)
+        return bech32_text(prefix, rescue.raw_public(identity.kem) + form(identity.curve)).lower()
+    return None
+
+
+def signed_parcel(claim, place, own):
+    """The parcel of a signed one. Says on standard error who signed it, or why that is not known."""
+    signer, parcel = text_of(claim, "signer", SIGNER), text_of(claim, "parcel").encode()
+    public = rescue.bech32_bytes(signer)
+    names = claim.get("recipients")
+    is_known = set(claim) == SIGNED and isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_known or bech32_text("sealpin-signer", public).lower() != signer:
+        raise Refused("its signature is damaged, or of a version that is unknown")
+    given = text_of(claim, "service"), text_of(claim, "id")
+    listed = [name.encode() for name in sorted(names)] or [b"link"]
+    fields = [b"sealpin/parcel-signature/v1", *(each.encode() for each in given), len(listed).to_bytes(4, "big")]
+    fields += [*listed, hashlib.sha256(parcel).digest()]
+    message = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+    signature, doubt = rescue.unbase64(text_of(claim, "signature")), None
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        doubt = "something was changed, or somebody claims to be somebody else"
+    except UnsupportedAlgorithm:
+        doubt = "this computer cannot check it"
+    if doubt is None and given != place:
+        doubt = "it was signed for another link"
+    if doubt is None and (bool(names) if own is None else not set(own) & set(names)):
+        doubt = "it was signed for other recipients"
+    said = f"signed by {signer}" if doubt is None else f"not proven to be signed by {signer}: {doubt}"
+    print(f"rescue.py: {said}", file=sys.stderr)
+    return parcel
 
 
 def number_text(key):
@@ -114,12 +172,12 @@ def text_of(record, name, pattern=None):
     return value
 
 
-def json_of(data):
+def json_of(data, versions=(1,)):
     try:
         value = json.loads(data)
     except RecursionError:
         value = None
-    if not isinstance(value, dict) or value.get("v", 1) != 1:
+    if not isinstance(value, dict) or value.get("v", 1) not in versions:
         raise Refused("its record or parcel is damaged, or of a version that is unknown")
     return value
 

@@ -6,7 +6,15 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { encryptPayload, generateKeyPair, parseRecipients, postQuantumKeyPairOf } from '../../../crypto/index.ts';
+import {
+  encryptPayload,
+  generateKeyPair,
+  parcelSigner,
+  parseRecipients,
+  postQuantumKeyPairOf,
+  type ParcelSigner,
+} from '../../../crypto/index.ts';
+import { fileKeyText } from '../../../crypto/keys/file-key-text.ts';
 import { keyPairOf } from '../../../crypto/keys/key-file.ts';
 import { encodeParcel, printLink, sealParcel, type Parcel } from '../../../link/index.ts';
 import { backupVector, damagedFiles, writeFiles as write } from '../../../../testkit/backup-vector.ts';
@@ -59,8 +67,16 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const service = 'https://sealpin.example/';
         const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
         const blob = printLink({ kind: 'blob', service, cid: `bafkrei${'a'.repeat(52)}`, fileKey });
-        await write(path('.'), { blob: await collect(payload), link: `${blob}&utm_source=mail\n` });
-        expect(rescue('--link', path('link'), path('blob'), '-')).toBe('Dear Ann');
+        await write(path('.'), { blob: await collect(payload) });
+        for (const link of [
+          `${blob}&utm_source=mail\n`,
+          blob.replace('#', '?utm_source=mail&from=%23ann#'),
+          blob.replace('#', '/?#'),
+          blob.replace('#', '%23'),
+        ]) {
+          await write(path('.'), { link });
+          expect(rescue('--link', path('link'), path('blob'), '-'), link).toBe('Dear Ann');
+        }
         const parcel: Parcel = {
           files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey, name: 'a', type: 'text/plain', size: 8 }],
         };
@@ -81,6 +97,58 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         }
       }));
 
+    test('the record of a signed share, and says by whom, or why that is not proven', () =>
+      inDirectory(async (path) => {
+        const service = 'https://sealpin.example/';
+        const place = { service, id: '7n42DGM5Tflk9n8mt7Fhc7' };
+        const signer = parcelSigner(new Uint8Array(32).fill(7));
+        const own = await generateKeyPair();
+        const hybrid = postQuantumKeyPairOf(new Uint8Array(32).fill(9));
+        const other = await generateKeyPair();
+        const files = [
+          { cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'a', type: 'text/plain', size: 8 },
+        ];
+        const claim = { ...place, signer, recipients: [] };
+        const forged: ParcelSigner = { ...signer, sign: () => new Uint8Array(64) };
+        const keys = { [own.recipient]: own.privatePem, [hybrid.recipient]: hybrid.privateText };
+        const cases = [
+          { signing: claim, says: `rescue.py: signed by ${signer.text}\n` },
+          {
+            signing: { ...claim, service: 'https://SEALPIN.example:443/' },
+            says: `rescue.py: signed by ${signer.text}\n`,
+          },
+          { signing: { ...claim, signer: forged }, says: 'somebody claims to be somebody else' },
+          { signing: { ...claim, service: 'https://other.example/' }, says: 'it was signed for another link' },
+          { signing: { ...claim, id: '0'.repeat(22) }, says: 'it was signed for another link' },
+          { signing: { ...claim, recipients: [own.recipient] }, says: 'it was signed for other recipients' },
+          ...Object.entries(keys).flatMap(([to, key]) => [
+            { to, key, signing: { ...claim, recipients: [to] }, says: `rescue.py: signed by ${signer.text}\n` },
+            { to, key, signing: { ...claim, recipients: [other.recipient, to] }, says: 'rescue.py: signed by' },
+            {
+              to,
+              key,
+              signing: { ...claim, recipients: [other.recipient] },
+              says: 'it was signed for other recipients',
+            },
+            { to, key, signing: claim, says: 'it was signed for other recipients' },
+          ]),
+        ].map((each) => ({ to: undefined, key: '', ...each }));
+        for (const { to, key, signing, says } of cases) {
+          const { record, secret } = await sealParcel(
+            { files },
+            { signing, recipients: to === undefined ? [] : parseRecipients(to) },
+          );
+          await write(path('.'), { record, key, link: printLink({ kind: 'share', ...place, secret }) });
+          const flags = to === undefined ? [] : ['--key', path('key')];
+          const argv = [join(root, 'contrib/rescue.py'), ...flags, '--link', path('link'), path('record'), '-'];
+          const { stdout, stderr, status } = spawnSync(installed('cryptography-python'), argv, { encoding: 'utf8' });
+          expect(stderr).toContain(says);
+          expect(stderr).toMatch(/^rescue\.py: (?:not proven to be )?signed by sealpin-signer1[a-z0-9]+(?:: .*)?\n$/);
+          expect(status).toBe(0);
+          expect(JSON.parse(stdout)).toEqual(JSON.parse(text(encodeParcel({ files }))));
+        }
+      }));
+
     test('backup words, as the key that they were made of', async () => {
       const { entropyToMnemonic } = await import('@scure/bip39');
       const { wordlist } = await import('@scure/bip39/wordlists/english.js');
@@ -98,6 +166,23 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(() => rescue('words', '--words-file', path('words'), '-')).toThrow(/checksum|list of words/);
       });
     });
+  });
+
+  test('rescue.py leaves a file alone that has the name of its output and .part', () =>
+    inDirectory(async (path) => {
+      const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
+      await write(path('.'), { payload: await collect(payload), key: fileKeyText(fileKey), 'out.part': 'mine' });
+      rescue('--file-key', path('key'), path('payload'), path('out'));
+      expect(readFileSync(path('out'), 'utf8')).toBe('Dear Ann');
+      await write(path('.'), { key: fileKeyText(new Uint8Array(32)) });
+      expect(() => rescue('--file-key', path('key'), path('payload'), path('other'))).toThrow('of another file');
+      expect(readFileSync(path('out.part'), 'utf8')).toBe('mine');
+      expect(readdirSync(path('.')).toSorted()).toEqual(['key', 'out', 'out.part', 'payload']);
+    }));
+
+  test('rescue.py calls nothing that the package cryptography has had for less than version 3.4', () => {
+    for (const name of ['rescue.py', 'rescue_backup.py', 'rescue_bucket.py'])
+      expect(readFileSync(join(root, 'contrib', name), 'utf8')).not.toMatch(/bytes_raw\b/);
   });
 
   test('rescue.py says, where there is no terminal, how to give what it asks for', () =>
