@@ -17,7 +17,8 @@ export type OperatorApi = ReturnType<typeof operatorApi>;
 type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal; print?: (line: string) => void };
 
 /**
- * Makes a client. What the service refuses for a while is sent again.
+ * Makes a client. What the service refuses for a while is sent again, and a GET whose response
+ * breaks off.
  * @param url the service's origin
  * @throws usage where the token would be sent unencrypted; on each call: the code of the service's
  * problem, service_unreachable, service_answer, and the reason of the signal
@@ -29,11 +30,12 @@ export function operatorApi(url: string, token: string, { restoreToken, signal, 
     'Content-Type': 'application/json',
     ...(restoreToken !== undefined && { [restoreHeader]: restoreToken }),
   };
-  const isTemporary = (error: unknown): error is SealpinError =>
-    isSealpinError(error) && error.retryAfterSeconds !== undefined;
-  const onRetry = ({ message, retryAfterSeconds }: SealpinError): void =>
-    print?.(`  ${message}: trying again in ${retryAfterSeconds} s …`);
+  const onRetry = ({ message, retryAfterSeconds: seconds }: SealpinError): void =>
+    print?.(`  ${message}: trying again${seconds === undefined ? '' : ` in ${seconds} s`} …`);
   function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
+    const isTemporary = (error: unknown): error is SealpinError =>
+      isSealpinError(error) &&
+      (error.retryAfterSeconds !== undefined || (init.method === undefined && error.reason === 'broken_off'));
     return untilAnswered(() => sendOnce(path, init, shape), { signal, isTemporary, onRetry });
   }
   async function sendOnce<S extends v.GenericSchema>(
@@ -46,11 +48,13 @@ export function operatorApi(url: string, token: string, { restoreToken, signal, 
       ...(signal === undefined ? [] : [signal]),
     ]);
     const request = { ...init, headers, redirect: 'manual', signal: ending } as const;
-    const response = await fetch(`${url}${path}`, request).catch((cause: unknown) => {
+    const failed = (what: string, o: { reason?: 'broken_off'; hint?: string }) => (cause: unknown) => {
       signal?.throwIfAborted();
-      throw new SealpinError('service_unreachable', `${url} does not respond`, { hint: 'check --url', cause });
-    });
-    const text = await response.text();
+      throw new SealpinError('service_unreachable', `${url} ${what}`, { ...o, cause });
+    };
+    const response = await fetch(`${url}${path}`, request).catch(failed('does not respond', { hint: 'check --url' }));
+    const broken = failed('stopped in the middle of its response', { reason: 'broken_off' });
+    const text = await response.text().catch(broken);
     if (response.ok) return parseResponse(shape, jsonOrUndefined(text) ?? null);
     const problem = parseProblem(text);
     const retryAfter = response.headers.get('Retry-After');

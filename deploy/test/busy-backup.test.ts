@@ -3,6 +3,7 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
+import { AccountList } from '../../shared/api.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { operatorApi, type OperatorApi } from '../operator-api.ts';
@@ -58,6 +59,32 @@ test('requests that the service refuses for a while are sent again', async () =>
   const to = await limited(second);
   expect(await restore(operatorApi(to, adminToken, { restoreToken, ...context }), dir, context)).toBe(0);
   expect(context.lines).toContain(`✓ ${account.id}`);
+});
+
+test('a response that breaks off is asked for again, and nothing that changes something is sent twice', async () => {
+  const { account } = await first.account();
+  const paths: string[] = [];
+  const { url, passed } = await faultyProxy(
+    () => first.url,
+    ({ path, method }) => {
+      if (method === 'GET' && paths.includes(path)) return undefined;
+      paths.push(path);
+      return { kind: 'cut', afterBytes: 2 };
+    },
+  );
+  const dir = join(await temporaryDirectory(), 'backup');
+  const context = processWith(await newFolder(), {});
+  const api = operatorApi(url, adminToken, context);
+  expect(await backup(api, url, dir, context)).toBe(0);
+  expect(await accountsIn(dir)).toContain(account.id);
+  expect(context.lines).toContain(`  ${url} stopped in the middle of its response: trying again …`);
+  const changing = passed.length;
+  for (const method of ['post', 'put'] as const)
+    await expect(api[method]('/v1/operator/accounts', '{}', AccountList)).rejects.toMatchObject({
+      code: 'service_unreachable',
+      reason: 'broken_off',
+    });
+  expect(passed.slice(changing).map(({ method }) => method)).toEqual(['POST', 'PUT']);
 });
 
 test('an account that is deleted meanwhile is left out, and the others are backed up', async () => {
