@@ -45,9 +45,14 @@ const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
  * header.
  * @param source a stream, or who reads one by length
  * @param pool where the memory of the blocks of a stream comes from
+ * @param onBytes as of `byteReader`, for a stream
  */
-export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?: BufferPool): CarReader {
-  const reader = 'read' in source ? source : byteReader(source, pool);
+export function carReader(
+  source: ReadableStream<Uint8Array> | ByteReader,
+  pool?: BufferPool,
+  onBytes?: (bytes: number) => void,
+): CarReader {
+  const reader = 'read' in source ? source : byteReader(source, pool, onBytes);
   let opened: Promise<Uint8Array> | undefined;
   let position = 0;
 

@@ -32,6 +32,9 @@ export type Strikes = Map<BlockSource, { count: number; error: SealpinError }>;
  */
 const maxStrikes = 3;
 
+/** A source that sends so many bytes in the time for a block is waited for as long again. */
+const slowBytes = 60 * 1024;
+
 /** Codes of a source that answers, and does not have a block. */
 const lacking = ['pinning_lost', 'not_found'] as const;
 /** Codes of a source that does not answer. */
@@ -49,8 +52,11 @@ type SourceFailure = { source: BlockSource; error: SealpinError };
 /** Result of a request to a source; without bytes it failed. */
 type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
 
-/** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
-type SourceConnection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
+/**
+ * The open requests to one source, and how many bytes have come in its streams. `stop` ends them,
+ * and `signal` is what they listen to.
+ */
+type SourceConnection = { requests: SourceReader; bytes: number; stop: AbortController; signal: AbortSignal };
 
 /** State of the search for one block. */
 type Search = {
@@ -188,8 +194,9 @@ export class FailoverReader {
   }
 
   async #fetchFrom(source: BlockSource, request: BlockRequest): Promise<Uint8Array> {
-    const { requests, signal } = this.#connections.get(source) ?? this.#connect(source);
-    const bytes = await this.#within(requests.fetchBlock(request, signal));
+    const connection = this.#connections.get(source) ?? this.#connect(source);
+    const { requests, signal } = connection;
+    const bytes = await this.#within(requests.fetchBlock(request, signal), connection);
     if (await this.#isWanted(bytes, request)) return bytes;
     // Who makes a CAR, or a stream of leaves, may leave it to us to hash them. A single block it
     // does hash: so it learns of the damage, and may have another copy.
@@ -210,18 +217,27 @@ export class FailoverReader {
   #connect(source: BlockSource): SourceConnection {
     const stop = new AbortController();
     const signal = AbortSignal.any([this.#options.signal, stop.signal]);
-    const connection = { requests: sourceReader(this.#root, source, this.#options), stop, signal };
+    const onBytes = (bytes: number): void => void (connection.bytes += bytes);
+    const requests = sourceReader(this.#root, source, { ...this.#options, onBytes });
+    const connection: SourceConnection = { requests, bytes: 0, stop, signal };
     this.#connections.set(source, connection);
     return connection;
   }
 
   /** Ends the wait also for a source that ignores its signal. */
-  async #within(block: Promise<Uint8Array>): Promise<Uint8Array> {
+  async #within(block: Promise<Uint8Array>, progress = { bytes: 0 }): Promise<Uint8Array> {
     const { idleMs, signal } = this.#options;
-    const late = (): never => {
+    let { bytes } = progress;
+    const late = (): undefined => {
+      const isSlow = progress.bytes - bytes >= slowBytes;
+      ({ bytes } = progress);
+      if (isSlow) return undefined;
       throw new SealpinError('pinning_timeout', `it sent no whole block within ${idleMs / 1000} s`);
     };
-    return await within(block, idleMs, late, signal);
+    for (;;) {
+      const whole = await within(block, idleMs, late, signal);
+      if (whole !== undefined) return whole;
+    }
   }
 
   #disconnect(source: BlockSource, reason: unknown): void {

@@ -12,7 +12,10 @@ import { timeLimit } from '../streams/timing.ts';
 export type ReadingLimits = {
   /** The largest file in bytes; `too_large` beyond it. No cap when undefined. */
   fileBytes?: number | undefined;
-  /** The longest wait for a whole block, connecting included: 60 s when undefined. */
+  /**
+   * The longest wait for a whole block, or for 60 KiB of one in a stream, connecting included: 60 s
+   * when undefined.
+   */
   idleMs?: number | undefined;
   /** The longest that one read of the file may take in all: 24 h when undefined. */
   totalMs?: number | undefined;

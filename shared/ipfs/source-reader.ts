@@ -15,16 +15,19 @@ export interface SourceReader {
   close(reason?: unknown): Promise<void>;
 }
 
+/** Where the memory of blocks comes from, and who counts the bytes of streams when they arrive. */
+type Reading = { pool?: BufferPool | undefined; onBytes(bytes: number): void };
+
 /** Uses the best that a source offers: CARs, else byte ranges for leaves, else single blocks. */
 export function sourceReader(
   root: Cid,
   source: BlockSource,
-  { end, pool }: { end?: number; pool?: BufferPool | undefined },
+  { end, ...reading }: Reading & { end?: number },
 ): SourceReader {
   const { car, read } = source;
-  if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal), pool);
+  if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal), reading);
   if (read) {
-    return rangeSourceReader(source, pool, ({ start, contiguousBytes }, signal) =>
+    return rangeSourceReader(source, reading, ({ start, contiguousBytes }, signal) =>
       read.call(source, root.text, start, contiguousBytes, signal),
     );
   }
@@ -34,7 +37,7 @@ export function sourceReader(
 /** Leaves come from one stream for as many as follow each other, interior nodes one by one. */
 function rangeSourceReader(
   source: BlockSource,
-  pool: BufferPool | undefined,
+  { pool, onBytes }: Reading,
   open: (request: BlockRequest, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
 ): SourceReader {
   let reader: ByteReader | undefined;
@@ -59,7 +62,7 @@ function rangeSourceReader(
         });
         // It lacks a leaf, and may have, or find, this one.
         if (stream === undefined) return source.block(cid.text, signal);
-        reader = byteReader(stream, pool);
+        reader = byteReader(stream, pool, onBytes);
         position = start;
         remaining = contiguousBytes;
       }
@@ -97,7 +100,7 @@ const rememberedBlocks = 2;
 /** All blocks come from CARs that begin with the root and are in depth-first order. */
 function carSourceReader(
   open: (start: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
-  pool: BufferPool | undefined,
+  { pool, onBytes }: Reading,
 ): SourceReader {
   let reader: CarReader | undefined;
   /** A block that was read and not asked for yet. */
@@ -117,7 +120,7 @@ function carSourceReader(
 
   async function openAt(start: number, signal: AbortSignal): Promise<CarReader> {
     await close();
-    reader = carReader(await open(start, signal), pool);
+    reader = carReader(await open(start, signal), pool, onBytes);
     position = start;
     unneededBytesLeft = start + maxUnneededBytes;
     unneededBlocksLeft = Math.ceil(start / smallLeafBytes) + maxUnneededBlocks;

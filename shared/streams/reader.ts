@@ -53,10 +53,18 @@ export interface ByteReader {
  * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any
  * other stream are copied together, unless one is what was asked for.
  * @param memory where that of the buffers comes from; gets that of chunks that were copied
+ * @param onBytes called with the number of bytes that have come; in workerd only when all that was
+ * asked for is there
  */
-export function byteReader(stream: ReadableStream<Uint8Array>, memory: Memory = freshMemory): ByteReader {
+export function byteReader(
+  stream: ReadableStream<Uint8Array>,
+  memory: Memory = freshMemory,
+  onBytes?: (bytes: number) => void,
+): ByteReader {
   const acquired = acquireReader(stream);
-  return acquired.byob ? fillingReader(acquired.reader, memory) : copyingReader(acquired.reader, memory);
+  return acquired.byob
+    ? fillingReader(acquired.reader, memory, onBytes)
+    : copyingReader(acquired.reader, memory, onBytes);
 }
 
 interface PieceReader {
@@ -87,7 +95,7 @@ export function pieceReader(stream: ReadableStream<Uint8Array>, length: number):
   };
 }
 
-function fillingReader(reader: ByobReader, memory: Memory): ByteReader {
+function fillingReader(reader: ByobReader, memory: Memory, onBytes?: (bytes: number) => void): ByteReader {
   return {
     async read(length) {
       let buffer = memory.take(length);
@@ -96,6 +104,7 @@ function fillingReader(reader: ByobReader, memory: Memory): ByteReader {
         const view = buffer.subarray(filled);
         const { done, value } = await (reader.readAtLeast?.(view.length, view) ?? reader.read(view));
         if (value) {
+          onBytes?.(value.length);
           filled += value.length;
           buffer = new Uint8Array(value.buffer as ArrayBuffer, 0, length);
         }
@@ -107,7 +116,11 @@ function fillingReader(reader: ByobReader, memory: Memory): ByteReader {
   };
 }
 
-function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>, memory: Memory): ByteReader {
+function copyingReader(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  memory: Memory,
+  onBytes?: (bytes: number) => void,
+): ByteReader {
   let chunk: Uint8Array = new Uint8Array();
   let rest = chunk;
   return {
@@ -118,6 +131,7 @@ function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>, memory: 
         if (rest.length === 0) {
           const { done, value } = await reader.read();
           if (done) return buffer.subarray(0, filled);
+          onBytes?.(value.length);
           if (filled === 0 && value.length === length && value.buffer.byteLength === length) return value;
           chunk = rest = value;
         }

@@ -91,6 +91,24 @@ describe('openFile', () => {
     expect(cancelled).toBe(true);
   });
 
+  it('waits for a block that takes longer than the limit, as long as enough of it comes', async () => {
+    const slow: BlockSource = {
+      id: 'slow',
+      block: big.single.block,
+      async read(_, start, length) {
+        let at = start;
+        return new ReadableStream({
+          async pull(controller) {
+            if (at < leafBytes) await new Promise((resolve) => setTimeout(resolve, 300));
+            controller.enqueue(big.file.slice(at, (at += leafBytes / 4)));
+            if (at >= start + length) controller.close();
+          },
+        });
+      },
+    };
+    expect(identical(await read(big.cid, [slow], [], { idleMs: 500 }), big.file)).toBe(true);
+  });
+
   it('S64: keeps to a total time', async () => {
     const slow: BlockSource = {
       id: 'slow',
