@@ -11,7 +11,7 @@ import {
   openParcelWith,
   type ParcelPlace,
   type Signing,
-  parseLink,
+  parseLinkOf,
   printLink,
   sealedParcelType,
   sealParcelTo,
@@ -285,12 +285,7 @@ export async function handOver(
  * @throws SealpinError `link_invalid`, also for the link of a share; `unsupported_version`
  */
 export function parseInboxLink(text: string): Extract<Link, { kind: 'inbox' }> {
-  const { link } = parseLink(text);
-  if (link.kind === 'inbox') return link;
-  throw new SealpinError('link_invalid', 'the link is one for receiving files, not for handing them over', {
-    reason: 'not_a_link',
-    hint: 'ask for the link of an inbox',
-  });
+  return parseLinkOf(text, 'inbox').link;
 }
 
 /**

@@ -8,7 +8,7 @@ import {
   type ShareReceipt,
 } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { parseLink, printLink, type Link } from '../shared/link/index.ts';
+import { parseLinkOf, printLink, type Link } from '../shared/link/index.ts';
 import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
@@ -118,10 +118,5 @@ export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefi
  * @throws SealpinError `link_invalid`, also for the link of something else; `unsupported_version`
  */
 export function parseInvitation(text: string): Extract<Link, { kind: 'invitation' }> {
-  const { link } = parseLink(text);
-  if (link.kind === 'invitation') return link;
-  throw new SealpinError('link_invalid', 'the link is not one of an invitation', {
-    reason: 'not_a_link',
-    hint: 'ask for the link of an invitation',
-  });
+  return parseLinkOf(text, 'invitation').link;
 }

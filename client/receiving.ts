@@ -11,7 +11,7 @@ import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { sleep, withStop } from '../shared/streams/timing.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
-import { openParcel, parseLink, type Link, type Parcel, type ParcelSignature } from '../shared/link/index.ts';
+import { openParcel, parseLinkOf, type Link, type Parcel, type ParcelSignature } from '../shared/link/index.ts';
 import { secondsUntilAgain } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
@@ -89,9 +89,8 @@ export type ReceiveOptions = {
  * for (const file of files) await save(await (await file.open()).blob(file.type));
  */
 export async function receive(link: string, o: ReceiveOptions = {}): Promise<Received> {
-  const { link: parsed } = parseLink(link);
+  const { link: parsed } = parseLinkOf(link, 'share', 'blob');
   const { from = parsed.service, fetch } = o;
-  if (parsed.kind === 'inbox' || parsed.kind === 'invitation') throw notForReceiving();
   if (parsed.kind === 'share') {
     const { keys, password, signal } = o;
     const given = keys === undefined ? [] : identitiesOf({ keys });
@@ -100,14 +99,6 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
     return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from, fetch);
   }
   return { files: [receivedFile({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from, fetch })] };
-}
-
-/** The error for the link of an inbox, where one of files is needed. */
-export function notForReceiving(): SealpinError {
-  return new SealpinError('link_invalid', 'the link is one for sending files, not for receiving them', {
-    reason: 'not_a_link',
-    hint: 'ask its sender for the link of the files',
-  });
 }
 
 /** The files of a parcel, to be fetched `from` services or gateways. */

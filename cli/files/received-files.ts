@@ -5,11 +5,11 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { notForReceiving, openShare, wrongSize } from '../../client/receiving.ts';
+import { openShare, wrongSize } from '../../client/receiving.ts';
 import { openWithFileKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { foldedName } from '../../shared/filename.ts';
-import { type Link, parseLink, type Parcel } from '../../shared/link/index.ts';
+import { type Link, parseLink, parseLinkOf, type Parcel } from '../../shared/link/index.ts';
 import { observed } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
@@ -63,8 +63,7 @@ export function linkIn(text: string): Link | undefined {
  * @throws link_invalid, unsupported_version
  */
 export function readLink(text: string, { output }: Context): ReceivedLink {
-  const { link, exposed } = parseLink(text);
-  if (link.kind === 'inbox' || link.kind === 'invitation') throw notForReceiving();
+  const { link, exposed } = parseLinkOf(text, 'share', 'blob');
   if (exposed)
     output.warn(
       'the link has %23 instead of #: a browser that opened it has sent its key to the service; ' +

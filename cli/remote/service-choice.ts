@@ -128,7 +128,10 @@ export function parseServiceUrl(text: string, where: string): URL {
     throw new SealpinError('usage', `${where} contains a user or a password`, {
       hint: 'put the API key in SEALPIN_API_KEY',
     });
-  if (url.search !== '' || url.hash !== '') throw new SealpinError('usage', `${where} contains a query or a fragment`);
+  if (url.search !== '' || url.hash !== '')
+    throw new SealpinError('usage', `${where} contains a query or a fragment`, {
+      hint: 'write it like https://sealpin.example.com, without what follows ? or #',
+    });
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
 }

@@ -92,7 +92,10 @@ test('links that are incomplete, of another program or for sending are refused',
   const inbox =
     'https://example.org/files/drop#sp_5e2FYbehn9oyq1wgoS04PFM4pHKmktZpSHBGMPtp4dP9fGqz1WedJ9yF9b7fPYQio2R9vns' +
     '.age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua';
-  await expect(receive(inbox)).rejects.toMatchObject({ code: 'link_invalid', hint: expect.stringContaining('sender') });
+  await expect(receive(inbox)).rejects.toMatchObject({
+    code: 'link_invalid',
+    message: expect.stringContaining('for handing files over'),
+  });
 });
 
 /**

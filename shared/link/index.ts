@@ -1,6 +1,6 @@
 /** Passing files on (docs/links.md): links, parcels, and the records of shares. */
 export { maxDetailsBytes, openFileDetails, sealFileDetails, type FileDetails } from './file-details.ts';
-export { isShareId, parseLink, printLink, type Link } from './link.ts';
+export { isShareId, parseLink, parseLinkOf, printLink, type Link } from './link.ts';
 export {
   encodeParcel,
   maxParcelBytes,

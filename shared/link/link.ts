@@ -99,6 +99,28 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   return { link: { ...parts, service }, exposed: encoded !== undefined };
 }
 
+/** What a link of each kind is for, after "this link is". */
+const purposes = {
+  share: 'for receiving files',
+  blob: 'for receiving a file',
+  inbox: 'for handing files over to an inbox',
+  invitation: 'an invitation, for sending files',
+} as const satisfies Record<Link['kind'], string>;
+
+/** Reads a link of certain kinds. @throws as `parseLink`; SealpinError `link_invalid` for others */
+export function parseLinkOf<K extends Link['kind']>(
+  text: string,
+  ...kinds: readonly K[]
+): { link: Extract<Link, { kind: K }>; exposed: boolean } {
+  const { link, exposed } = parseLink(text);
+  if ((kinds as readonly Link['kind'][]).includes(link.kind))
+    return { link: link as Extract<Link, { kind: K }>, exposed };
+  throw new SealpinError('link_invalid', `this link is ${purposes[link.kind]}`, {
+    reason: 'not_a_link',
+    hint: 'open it in a browser',
+  });
+}
+
 function notALink(): SealpinError {
   return new SealpinError('link_invalid', 'this is not a link of a Sealpin service', { reason: 'not_a_link' });
 }
