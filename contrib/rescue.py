@@ -403,7 +403,7 @@ def open_container(source, target, identities, file_key, header=None):
     while start.strip() == b"" and start != b"" and source.tell() <= 1024:
         start = source.readline(1024)
     if start.strip().startswith(ARMOR):
-        text = re.sub(rb"-----[A-Z ]+-----|\s", b"", start + source.read())
+        text = re.sub(rb"-----[A-Z ]+-----|\s", b"", (start + source.read()).split(b"-----END")[0])
         source = io.BytesIO(base64.b64decode(text, validate=True))
         first = source.readline(1024)
     if first == DETACHED:

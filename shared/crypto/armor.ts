@@ -1,6 +1,7 @@
 /** The ASCII armor of age (C2SP age.md, "ASCII armor"), read strictly and never written. */
 import { SealpinError } from '../errors.ts';
 import { decodePadded, fromUtf8 } from './bytes.ts';
+import { sliceStream } from './payload/span.ts';
 import { armorBegin, leadingSpace, sniffBytes } from './sniff.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { pulled } from '../streams/pulled.ts';
@@ -8,6 +9,8 @@ import type { RandomAccess } from './types.ts';
 
 const endLine = '-----END AGE ENCRYPTED FILE-----';
 const armorColumns = 64;
+/** Bytes of white space behind the last line that are too many; age has the same limit. */
+const tooMuchSpaceBytes = 1024;
 /** Number of decoded bytes that go out at once. */
 const pieceBytes = 64 * 1024;
 
@@ -54,10 +57,12 @@ const lineBytes = (armorColumns / 4) * 3;
 const pieceLines = Math.floor(pieceBytes / lineBytes);
 
 /**
- * Reads armor from any offset: its lines are of one length, so where each begins is known.
- * @throws SealpinError `header_invalid`; where lines have other lengths, also what reading throws
+ * Reads armor from any offset, where its lines are all of one length: so where each begins is
+ * known.
+ * @returns undefined where they are not, or its ends are unusual; that may also show later, when
+ * what is read is not base64, or not the container
  */
-export async function dearmoredAccess(stored: RandomAccess): Promise<RandomAccess> {
+export async function evenArmor(stored: RandomAccess): Promise<RandomAccess | undefined> {
   const textAt = async (from: number, to: number): Promise<string> => {
     const source = new ByteSource(await stored.read(from, to - from));
     await source.fill(to - from);
@@ -65,15 +70,17 @@ export async function dearmoredAccess(stored: RandomAccess): Promise<RandomAcces
   };
   const head = await textAt(0, Math.min(stored.bytes, sniffBytes + 2));
   const [begin, lineEnd = ''] = new RegExp(`^[\\t-\\r ]*${armorBegin}(\\r?\\n)`).exec(head) ?? [];
-  if (begin === undefined) throw invalidArmor('the first line of the armor is malformed');
+  if (begin === undefined) return undefined;
   const tailFrom = Math.max(begin.length - lineEnd.length, stored.bytes - sniffBytes);
   const [, padding = '', end] =
-    new RegExp(`(={0,2})${lineEnd}(${endLine}[\\t-\\r ]*)$`).exec(await textAt(tailFrom, stored.bytes)) ?? [];
-  if (end === undefined) throw invalidArmor('the armor ends early');
+    new RegExp(`(={0,2})${lineEnd}(${endLine}(?:${lineEnd}[\\t-\\r ]{0,900})?)$`).exec(
+      await textAt(tailFrom, stored.bytes),
+    ) ?? [];
+  if (end === undefined) return undefined;
   const columns = armorColumns + lineEnd.length;
   const textBytes = stored.bytes - end.length - begin.length;
   const characters = textBytes - Math.ceil(textBytes / columns) * lineEnd.length;
-  if (characters % 4 !== 0) throw invalidArmor('the armor has base64 that is not canonical');
+  if (characters % 4 !== 0 || textBytes % columns === lineEnd.length) return undefined;
   return {
     bytes: (characters / 4) * 3 - padding.length,
     async read(offset, length) {
@@ -88,9 +95,11 @@ export async function dearmoredAccess(stored: RandomAccess): Promise<RandomAcces
         async next() {
           if (left === 0) return undefined;
           await source.fill(pieceLines * columns);
-          const lines = fromUtf8(source.take(Math.min(pieceLines * columns, source.length)));
-          const decoded = decodePadded(lines.replaceAll(lineEnd, ''))?.subarray(skip, skip + left) ?? new Uint8Array(0);
-          if (decoded.length === 0) throw invalidArmor('the armor has base64 that is not canonical');
+          const lines = fromUtf8(source.take(Math.min(pieceLines * columns, source.length))).split(lineEnd);
+          const isEven = lines.slice(0, -2).every((line) => line.length === armorColumns);
+          const decoded = isEven ? decodePadded(lines.join(''))?.subarray(skip, skip + left) : undefined;
+          if (decoded === undefined || decoded.length === 0)
+            throw invalidArmor('the armor has base64 that is not canonical');
           skip = 0;
           left -= decoded.length;
           return decoded;
@@ -102,6 +111,18 @@ export async function dearmoredAccess(stored: RandomAccess): Promise<RandomAcces
   };
 }
 
+/**
+ * Reads armor from any offset by decoding all that comes before it, whatever its lines are.
+ * @throws as `dearmor`
+ */
+export async function unevenArmor(stored: RandomAccess): Promise<RandomAccess> {
+  const all = async () => dearmor(new ByteSource(await stored.read(0, stored.bytes)));
+  const reader = (await all()).getReader();
+  let bytes = 0;
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) bytes += piece.value.length;
+  return { bytes, read: async (offset, length) => sliceStream(await all(), offset, length) };
+}
+
 async function skipBegin(source: ByteSource): Promise<void> {
   source.take(leadingSpace(source.peek(sniffBytes)));
   if ((await nextLine(source)) !== armorBegin) throw invalidArmor('the first line of the armor is malformed');
@@ -110,16 +131,15 @@ async function skipBegin(source: ByteSource): Promise<void> {
 async function nextLine(source: ByteSource): Promise<string> {
   const line = await source.line(armorColumns + 64, 'a line of the armor is too long');
   // The last line needs no line feed.
-  const text = line === undefined ? fromUtf8(source.take(Math.min(source.length, armorColumns))) : fromUtf8(line);
+  const text = fromUtf8(line ?? source.take(Math.min(source.length, armorColumns))).replace(/\r$/, '');
   if (line === undefined && text !== endLine) throw invalidArmor('the armor ends early');
-  return text.endsWith('\r') ? text.slice(0, -1) : text;
+  return text;
 }
 
 async function checkEnd(source: ByteSource): Promise<void> {
-  for (;;) {
-    await source.fill(1);
-    if (source.length === 0) return;
-    if (/\S/.test(fromUtf8(source.take(Math.min(source.length, pieceBytes)))))
-      throw invalidArmor('the armor has something after its end');
-  }
+  await source.fill(tooMuchSpaceBytes);
+  const { length } = source;
+  if (!/^\p{White_Space}*$/u.test(fromUtf8(source.take(Math.min(length, tooMuchSpaceBytes)))))
+    throw invalidArmor('the armor has something after its end');
+  if (length >= tooMuchSpaceBytes) throw invalidArmor('the armor has too much white space after its end');
 }

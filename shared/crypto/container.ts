@@ -14,7 +14,7 @@ import { headerBytes, readHeader } from './header.ts';
 import { openedBytes, sealedBytes } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
-import { isFormat, sniffSource } from './sniff.ts';
+import { isFormat, sniffSource, type Sniffed } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
@@ -116,9 +116,14 @@ export async function open(
 }
 
 async function openArmored(source: ByteSource, provider: CryptoProvider): Promise<Opened> {
-  const sniffed = await sniffSource(source);
+  const format = formatInArmor(await sniffSource(source));
+  return { ...(await openHeader(source, format, provider)), plaintextBytes: () => undefined };
+}
+
+/** The format of what armor holds. @throws header_invalid, unsupported_version */
+export function formatInArmor(sniffed: Sniffed | undefined): FormatRow {
   const format = isFormat(sniffed) ? formatOf(sniffed) : undefined;
-  if (format?.isArmorable) return { ...(await openHeader(source, format, provider)), plaintextBytes: () => undefined };
+  if (format?.isArmorable) return format;
   if (sniffed === undefined || sniffed === 'armor')
     throw new SealpinError('header_invalid', 'the armor does not hold an age file');
   throw new SealpinError('unsupported_version');

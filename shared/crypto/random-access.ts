@@ -1,20 +1,21 @@
 /** Parts of a container, without reading the rest. */
-import { SealpinError } from '../errors.ts';
+import { isSealpinError, SealpinError } from '../errors.ts';
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
 import { streamOf } from './bytes.ts';
-import { dearmoredAccess } from './armor.ts';
-import { takeDetachedLine } from './container.ts';
+import { evenArmor, unevenArmor } from './armor.ts';
+import { formatInArmor, takeDetachedLine } from './container.ts';
 import { beforeChunksBytes, readPayloadKeys } from './detached.ts';
 import { fileKeyIdentity, unwrapFileKey } from './file-key.ts';
+import type { FormatRow } from './formats/format-row.ts';
 import { formatOf, formats } from './formats/index.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
 import { openedBytes, type Chunks } from './payload/chunking.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
-import { isFormat, sniffBytes, sniffSource } from './sniff.ts';
+import { isFormat, sniffBytes, sniffSource, type Sniffed } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
 import type { Identity, RandomAccess } from './types.ts';
 
@@ -53,27 +54,43 @@ export async function openAt(
   stored: RandomAccess,
   { identities, provider = webProvider, pool }: OpenAtOptions & { identities: readonly Identity[] },
 ): Promise<OpenedAt> {
-  const opening = (container: RandomAccess): Promise<OpenedAt> =>
+  let isKeyWrong = false;
+  const opening = (container: RandomAccess, formatOfKind = formatInArmor): Promise<OpenedAt> =>
     openPayload(container, pool, async (source) => {
-      const kind = await sniffSource(source);
-      if (kind === 'armor' && container === stored) throw new Armored();
-      if (kind === undefined) throw new SealpinError('not_encrypted');
-      if (!isFormat(kind)) throw new SealpinError('unsupported_version');
-      const format = formatOf(kind);
+      const format = formatOfKind(await sniffSource(source));
       const header = await readHeader(source, format.versionLine);
       checkStanzas(header.stanzas, format);
+      isKeyWrong = true;
       const fileKey = await unwrapFileKey(header, format, identities, provider);
+      isKeyWrong = false;
       const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
       await takeDetachedLine(source, detachedLine);
       const chunks = await format.payload.read(source, provider, fileKey);
       return { chunks, before: headerBytes(header) + detachedLine.length + format.payload.preambleBytes };
     });
   try {
-    return await opening(stored);
+    return await opening(stored, bareFormat);
   } catch (error) {
     if (!(error instanceof Armored)) throw error;
-    return opening(await dearmoredAccess(stored));
   }
+  try {
+    const even = await evenArmor(stored);
+    if (even !== undefined) return await opening(even);
+  } catch (error) {
+    const isUneven = isSealpinError(error) && ofUneven.includes(error.code);
+    if (isKeyWrong || !isUneven) throw error;
+  }
+  return opening(await unevenArmor(stored));
+}
+
+/** Codes of what is read at the wrong offsets. */
+const ofUneven = ['header_invalid', 'decrypt_failed', 'container_invalid'];
+
+function bareFormat(kind: Sniffed | undefined): FormatRow {
+  if (kind === 'armor') throw new Armored();
+  if (kind === undefined) throw new SealpinError('not_encrypted');
+  if (!isFormat(kind)) throw new SealpinError('unsupported_version');
+  return formatOf(kind);
 }
 
 /** What was found is armor: it is opened again without it. */

@@ -8,6 +8,7 @@ import { inCi, long } from '../../testkit/long-run.ts';
 
 const suites = [
   'apiKeys',
+  'armoredForms',
   'cars',
   'cids',
   'containers',
@@ -57,7 +58,15 @@ const longSuites = new Set([
 ]);
 
 /** CI runs these, too: what they say about an engine, those that are left say as well. */
-const ciSuites = new Set(['detached', 'hostileHeaders', 'parcels', 'ranges', 'recognition', 'rewrapping']);
+const ciSuites = new Set([
+  'armoredForms',
+  'detached',
+  'hostileHeaders',
+  'parcels',
+  'ranges',
+  'recognition',
+  'rewrapping',
+]);
 
 /** Timeout for a browser to start beside other tests. */
 const startMs = 180_000;

@@ -6,6 +6,7 @@ import type { CryptoProvider } from '../crypto/index.ts';
 import type { Tool } from '../../testkit/assertions.ts';
 import { exposeSuites } from '../../testkit/browsers/page-suites.ts';
 import { apiKeys } from './crypto/suites/api-keys.ts';
+import { armoredForms } from './crypto/suites/armored-forms.ts';
 import { containers } from './crypto/suites/containers.ts';
 import { detached } from './crypto/suites/detached.ts';
 import { fileKeys } from './crypto/suites/file-keys.ts';
@@ -37,6 +38,7 @@ import { parcels } from './link/suites/parcels.ts';
 
 const suites: Record<string, (tool: Tool, provider: CryptoProvider) => void> = {
   apiKeys,
+  armoredForms,
   cars,
   cids,
   containers,

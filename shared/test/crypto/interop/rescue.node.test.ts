@@ -129,7 +129,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
             .toString('base64')
             .match(/.{1,64}/g),
         ).join('\n');
-        const armor = `-----BEGIN AGE ENCRYPTED FILE-----\n${lines}\n-----END AGE ENCRYPTED FILE-----\n`;
+        const armor = `-----BEGIN AGE ENCRYPTED FILE-----\n${lines}\n-----END AGE ENCRYPTED FILE-----\n\u00A0`;
         const key = await seal(provider, 'age', [password], new TextEncoder().encode(privatePem));
         const opening = ['--key', 'key', '--password-file', 'pass'];
         equal(await rescue(path, { armor, key, pass: 'pässwörd\n' }, ...opening, 'armor', '-'), plaintext);
