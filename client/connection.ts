@@ -97,7 +97,8 @@ export interface Connection {
    */
   list(options?: ListOptions): Promise<FileList>;
   /**
-   * Deletes a file. The receipt says what became of its key and of its copies.
+   * Deletes a file; by the ID of a delivery also what was handed over with it. The receipt says
+   * what became of its key and of its copies.
    * @example
    * const { key } = await connection.delete(fileId); // 'destroyed': nobody can open it any more
    */

@@ -122,7 +122,9 @@ export const inboxList = defineCommand({
 const makeANewOne = 'sealed to the account key, which the service named: make a new inbox';
 
 export const inboxOpen = defineCommand({
-  about: 'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored.',
+  about:
+    'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored ' +
+    'until you delete it: sealpin delete <id>.',
   args: {
     id: positional('Its ID (see: sealpin inbox list)'),
     dir: positional('The directory to write to; this one if left out', { required: false, path: 'folder' }),

@@ -103,7 +103,8 @@ export type BackupKey = v.InferOutput<typeof BackupKey>;
 /**
  * A file. `tags`: HMACs of its tags, `denied`: its CID is on the denylist. `rewrapped`: how often
  * its header was sealed to another pair; `isBehind`: it still is sealed to the pair before.
- * `isProvisional`: it stays only if another upload of its key names it.
+ * `isProvisional`: it stays only if another upload of its key names it. `names`: the IDs of those
+ * that go with it.
  */
 export const BackupFile = v.strictObject({
   ...backedUp(v.omit(StoredFile, ['size', 'metadata', 'pins'])),
@@ -124,6 +125,7 @@ export const BackupFile = v.strictObject({
   rewrapped: v.optional(Count),
   isBehind: v.optional(v.literal(true)),
   isProvisional: v.optional(v.literal(true)),
+  names: v.optional(v.array(FileId)),
 });
 export type BackupFile = v.InferOutput<typeof BackupFile>;
 

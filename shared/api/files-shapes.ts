@@ -207,8 +207,8 @@ export const UploadQuery = v.object({
       v.maxLength(maxNamed * 37 - 1, `names is a list of at most ${maxNamed} file IDs`),
       v.metadata({
         description:
-          'IDs of provisional files of the same API key, with commas between them: they stay with ' +
-          'this one, and without one of them nothing is stored',
+          'IDs of provisional files of the same API key, with commas between them: they stay as ' +
+          'long as this one, and without one of them nothing is stored',
         examples: ['0b6f7c1e-9a56-4d0e-8f43-6c1a2d9be7a5'],
       }),
     ),

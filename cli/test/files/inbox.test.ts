@@ -61,9 +61,9 @@ async function linkOf(...argv: string[]): Promise<{ link: string; recipient: str
 
 /** Removes what earlier tests handed over: they share the account. */
 async function removeAll(): Promise<void> {
-  const connection = connect({ service: local.url, apiKey: local.apiKey });
-  for (let page = await connection.list(); page.files.length > 0; page = await connection.list())
-    for (const { fileId } of page.files) await connection.delete(fileId);
+  const call = client(local.url, local.apiKey);
+  const ids = async (): Promise<string[]> => (await call.listFiles()).files.map(({ fileId }) => fileId);
+  for (let files = await ids(); files.length > 0; files = await ids()) await call.deleteFiles({ files });
 }
 
 test('what is handed over to an inbox is listed and opened by its owner, who alone has the key', async () => {
@@ -86,6 +86,25 @@ test('what is handed over to an inbox is listed and opened by its owner, who alo
   const revoked = { exit: 0, stderr: expect.stringContaining('Tax office') as unknown };
   expect(await inbox(['revoke', link])).toMatchObject(revoked);
   await expect(handOver(link, { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'unauthorized' });
+});
+
+test('a delivery is deleted with its files, and leaves nothing that counts', async () => {
+  await removeAll();
+  const { link } = await linkOf('--max-files', '3');
+  await writeFile(join(home, 'five.bin'), 'five');
+  await writeFile(join(home, 'six.bin'), 'six');
+  const sent = await run(['send', 'five.bin', 'six.bin', '--inbox', link], home, {});
+  expect(sent.exit, sent.stderr).toBe(0);
+  const [delivery] = await listed();
+  const { id } = present(delivery);
+  const env = { SEALPIN_SERVICE: local.url, SEALPIN_API_KEY: local.apiKey };
+  const deleted = await run(['delete', id, '--yes', '--data-dir', home], home, { env });
+  expect(deleted.exit, deleted.stderr).toBe(0);
+  const { usage } = await client(local.url, local.apiKey).getAccount();
+  expect(usage).toMatchObject({ files: 0, bytes: 0 });
+  expect(await listed()).toEqual([]);
+  // There is room for the next one.
+  await handOver(link, [{ source: 'next', name: 'a' }]);
 });
 
 describe('an inbox is sealed to', () => {

@@ -264,6 +264,7 @@ const described = {
  * - `denied_file`: files whose CID is on the denylist.
  * - `provisional_file`: files that are removed at `due` unless another upload of their key names
  *   them; `latest` is how far requests of the key postpone that.
+ * - `named_file`: the files that one named, which are removed with it.
  * - `rotation`: one row while a rotation runs: the private key before, sealed to the new pair. It
  *   never changes size, so that overwriting it leaves nothing.
  * - `rotation_file`: what is still sealed to the pair before, or has tags under its key: the IDs of
@@ -338,6 +339,8 @@ const additions = `
     file_id TEXT PRIMARY KEY, api_key TEXT NOT NULL, due INTEGER, latest INTEGER) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS provisional_file_due ON provisional_file (due);
   CREATE INDEX IF NOT EXISTS provisional_file_key ON provisional_file (api_key);
+  CREATE TABLE IF NOT EXISTS named_file (named_by TEXT NOT NULL, file_id TEXT NOT NULL, PRIMARY KEY (named_by, file_id))
+    WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS event (${definitions(described.event)});
   CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;

@@ -25,6 +25,7 @@ const restored: Record<string, readonly string[] | undefined> = {
   file_tag: [],
   // What a key added on the day of the backup: it may add as much again.
   key_limit: ['added_on', 'added'],
+  named_file: [],
   // The time begins with the restoration.
   provisional_file: ['due', 'latest'],
   // What other services had to remove stays as it was.
@@ -96,6 +97,9 @@ async function fullOwner(): Promise<Owner> {
   await share(call, [fileId]);
   await call.deleteFile({ fileId: deleted.fileId });
   await operator().denyCid({ cid: denied.cid });
+  const stored = writer.ask('storePlain', { provisional: true }, { body: `named ${id}` });
+  const { fileId: names } = await jsonOf<{ fileId: string }>(stored, 201);
+  await writer.ask('storePlain', { names }, { body: `names ${id}` });
   await writer.ask('storePlain', { provisional: true }, { body: `provisional ${id}` });
   for (const method of ['GET', 'POST']) {
     const claims = method === 'GET' ? { method, file: fileId } : { method, mode: 'plain' };
@@ -168,7 +172,7 @@ describe('after a restoration', () => {
     const owner = await newOwner(service);
     await owner.call.store('plain', `of ${owner.id}`);
     const pages = await backUp(owner.id);
-    expect(JSON.stringify(pages)).not.toMatch(/isProvisional|signedUses/);
+    expect(JSON.stringify(pages)).not.toMatch(/isProvisional|names|signedUses/);
     await restore(owner, pages);
     expect(await owner.object.rows('provisional_file')).toEqual([]);
     expect(first((await owner.call.listFiles()).files).size).toBeGreaterThan(0);

@@ -3,6 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
+import { first } from '../../../testkit/present.ts';
 import { newOwner, sweep, pinned, type Owner } from '../stored-state.ts';
 import { create, metadataOf, patch, random, version } from '../uploads/tus-client.ts';
 
@@ -125,6 +126,76 @@ describe('a provisional file', () => {
     expect(await problemOf(post(guest, `?names=${large.id}`))).toBe('404 not_found');
     await owner.object.change(`UPDATE upload SET state = 'finishing' WHERE id = '${large.id}'`);
     await store(guest, `?names=${large.id}`);
+  });
+});
+
+describe('what a file named is removed with it, as it is', () => {
+  /** A file, and the IDs of two that it named. */
+  async function delivery(query = ''): Promise<{ parcel: StoredFile; named: string[]; cids: string[] }> {
+    const payloads = [await store(guest), await store(guest)];
+    const named = payloads.map(({ fileId }) => fileId);
+    const parcel = await store(guest, `?names=${named.join(',')}${query}`);
+    return { parcel, named, cids: payloads.map(({ cid }) => cid) };
+  }
+  const receiptOf = async (fileId = '') => await owner.call.getReceipt({ fileId });
+
+  it('by DELETE, with its pins and what it counts, and by no key that may not', async () => {
+    const { parcel, named, cids } = await delivery();
+    const share = await owner.call.createShare({ record: 'AAAA', files: named, password: false });
+    const { fileId } = parcel;
+    expect(await problemOf(guest.ask('deleteFile', { fileId }))).toBe('403 insufficient_scope');
+    expect(await isThere(fileId, ...named)).toEqual([true, true, true]);
+    await owner.call.deleteFile({ fileId });
+    expect(await isThere(fileId, ...named)).toEqual([false, false, false]);
+    expect(await left(guest)).toEqual({ files: 4 });
+    expect(await owner.call.getShare({ shareId: share.id })).toMatchObject({ state: 'revoked' });
+    await sweep(service, [owner], cids);
+    expect((await pinned(service)).filter((cid) => cids.includes(cid))).toEqual([]);
+    expect(await receiptOf(named[1])).toMatchObject({ reason: 'deleted', pins: [{ status: 'unpinned' }] });
+    const { events } = await owner.call.listEvents({ limit: 100 });
+    const deleted = events.filter(({ action }) => action === 'file.deleted');
+    expect(deleted.map((event) => `${event.fileId}`).toSorted()).toEqual([fileId, ...named].toSorted());
+    expect(await owner.object.rows('named_file')).toEqual([]);
+  });
+
+  it('with many at once, each with its receipt, also one that is deleted beside it', async () => {
+    const { parcel, named } = await delivery();
+    const files = [parcel.fileId, first(named)];
+    const { receipts, notFound } = await owner.call.deleteFiles({ files });
+    expect(receipts.map(({ fileId }) => fileId)).toEqual(files);
+    expect(notFound).toEqual([]);
+    expect(await isThere(...named)).toEqual([false, false]);
+  });
+
+  it('when it expires', async () => {
+    const { named } = await delivery(`&expiresAt=${new Date(Date.now() + dayMs).toISOString()}`);
+    await owner.object.ring(dayMs + hourMs);
+    expect(await isThere(...named)).toEqual([false, false]);
+    expect(await receiptOf(named[0])).toMatchObject({ reason: 'expired' });
+  });
+
+  it('and one that is still being finished a day after it is stored', async () => {
+    const { path, id } = await begin(guest, 10);
+    await owner.object.fail('addReference', 'before');
+    await patch(guest, path, 0, random(10));
+    const { fileId } = await store(guest, `?names=${id}`);
+    await owner.call.deleteFile({ fileId });
+    await owner.object.ring(hourMs);
+    expect(await isThere(id)).toEqual([true]);
+    await owner.object.ring(dayMs + hourMs);
+    expect(await isThere(id)).toEqual([false]);
+  });
+
+  it('and what those named before, but nothing that another one named first, or that is its own', async () => {
+    const [inner, kept] = [await store(guest), await store(guest)];
+    const outer = await store(guest, `?provisional=true&names=${inner.fileId}`);
+    const last = await store(guest, `?names=${outer.fileId}`);
+    await owner.call.deleteFile({ fileId: last.fileId });
+    expect(await isThere(outer.fileId, inner.fileId)).toEqual([false, false]);
+    const keeper = await store(guest, `?names=${kept.fileId}`);
+    const other = await store(guest, `?names=${kept.fileId},${keeper.fileId}`);
+    await owner.call.deleteFile({ fileId: other.fileId });
+    expect(await isThere(kept.fileId, keeper.fileId)).toEqual([true, true]);
   });
 });
 

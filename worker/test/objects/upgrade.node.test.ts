@@ -19,6 +19,7 @@ const earlier = `
   ALTER TABLE account DROP COLUMN replaced;
   DROP TABLE key_usage;
   DROP TABLE provisional_file;
+  DROP TABLE named_file;
   DROP TABLE rotation;
   DROP TABLE rotation_file;
 `;

@@ -116,7 +116,7 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
 }
 
 const fileSection = section('files', 'f', fileRows, (sql, file, nowMs) => {
-  const { number, fileId, tags, denied, isBehind, isProvisional, createdBy, bytes } = file;
+  const { number, fileId, tags, denied, isBehind, isProvisional, names = [], createdBy, bytes } = file;
   insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
   new KeyLimits(sql).count(createdBy, 1, bytes);
   const columns = { ...detailColumns, ...changeColumns };
@@ -128,6 +128,7 @@ const fileSection = section('files', 'f', fileRows, (sql, file, nowMs) => {
   for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
   if (denied) insert(sql, 'denied_file', { file_id: fileId });
   if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
+  for (const name of names) insert(sql, 'named_file', { named_by: fileId, file_id: name });
   if (isProvisional !== true) return;
   // Its time begins again: its sender could not go on meanwhile.
   const provisional = new ProvisionalFiles(sql);
@@ -136,10 +137,11 @@ const fileSection = section('files', 'f', fileRows, (sql, file, nowMs) => {
 });
 
 function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupFile>[] {
-  const tags = json<string[]>('tags');
+  const texts = json<string[]>('texts');
   return all(
     sql,
     `SELECT *, (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
+       (SELECT json_group_array(named.file_id) FROM named_file AS named WHERE named_by = file.file_id) AS names,
        EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied,
        EXISTS (SELECT 1 FROM rotation_file WHERE rotation_file.file_id = file.file_id) AS is_behind,
        EXISTS (SELECT 1 FROM provisional_file WHERE provisional_file.file_id = file.file_id) AS is_provisional
@@ -148,15 +150,17 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
     limit,
   ).map((row) => {
     const { rewrapped, details, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
+    const names = texts.read(row['names'] ?? null);
     const item = {
       ...file,
-      tags: tags.read(row['tags'] ?? null),
+      tags: texts.read(row['tags'] ?? null),
       denied: row['denied'] === 1,
       // Earlier versions know none of these members.
       ...(details !== null && { details }),
       ...(rewrapped > 0 && { rewrapped }),
       ...(row['is_behind'] === 1 && { isBehind: true as const }),
       ...(row['is_provisional'] === 1 && { isProvisional: true as const }),
+      ...(names.length > 0 && { names }),
     };
     return { position: String(file.number), item };
   });

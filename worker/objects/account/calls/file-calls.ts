@@ -123,6 +123,8 @@ export class FileCalls extends AccountCalls {
       });
       if ('ok' in removed) return removed;
       await this.context.deliver([...removed.ended.map(({ message }) => message), removed.message]);
+      // Those that it named.
+      await this.context.flushSoon();
       await erased();
       return this.#receipt(fileId);
     });
@@ -144,9 +146,10 @@ export class FileCalls extends AccountCalls {
       const removed = this.context.transaction(() => {
         const finishing = fileIds.map((fileId) => files.missing(fileId)).find(({ code }) => code === 'finishing');
         if (finishing !== undefined) return finishing;
-        return fileIds.filter(
-          (fileId) => removeFile(this.context, fileId, 'deleted', { by: key.id, requestId }) !== undefined,
-        );
+        // One of them may go with another.
+        const there = fileIds.filter((fileId) => files.find(fileId) !== undefined);
+        for (const fileId of there) removeFile(this.context, fileId, 'deleted', { by: key.id, requestId });
+        return there;
       });
       if ('ok' in removed) return removed;
       await alarm.by(now());
@@ -207,19 +210,39 @@ function changedMeanwhile(): Failure {
   return err('conflict', 'other requests keep changing this file', conflictSeconds);
 }
 
+/** `by`: the ID of the key that removes a file; null: the clock. `requestId` goes with messages. */
+type Cause = { by: string | null; requestId: string };
+/** Shares that ended with a file, and the message that removes its reference. */
+type Removed = { ended: Ended[]; message: number };
+
 /**
- * Removes a file, with the upload that stored it, in a transaction of the caller's, who then
- * delivers.
- * @param o.by the ID of the key that does it; null: the clock
- * @param o.requestId goes with the messages
+ * Removes a file and what it named, in a transaction of the caller's, who then delivers.
  * @returns undefined where there is none
  */
 export function removeFile(
+  context: AccountContext,
+  fileId: string,
+  reason: DeletionReason,
+  cause: Cause,
+): Removed | undefined {
+  const removed = removeAlone(context, fileId, reason, cause);
+  const ids = [fileId];
+  // What these named in turn follows them, in a list: it may be long.
+  for (const id of removed === undefined ? [] : ids) {
+    const named = context.files.provisional.release(id);
+    for (const each of named) removeAlone(context, each, reason, cause);
+    ids.push(...named);
+  }
+  return removed;
+}
+
+/** Removes a file, with the upload that stored it. */
+function removeAlone(
   { files, claims, uploads, outbox, events, shares, receipts, now }: AccountContext,
   fileId: string,
   reason: DeletionReason,
-  { by, requestId }: { by: string | null; requestId: string },
-): { ended: Ended[]; message: number } | undefined {
+  { by, requestId }: Cause,
+): Removed | undefined {
   // What has expired is gone already: its receipt says so, once the alarm has removed it.
   const isGone = reason === 'deleted' && files.find(fileId) === undefined;
   const file = isGone ? undefined : files.remove(fileId, 'ready');

@@ -228,7 +228,7 @@ export class PendingCalls extends AccountCalls {
       claims.keep(claim, fileId) ??
       files.checkAllowance(fileId) ??
       (isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined) ??
-      (names.length > 0 ? files.provisional.keep(names, by) : undefined);
+      (names.length > 0 ? files.provisional.keep(names, by, fileId) : undefined);
     if (failure !== undefined) return failure;
     if (files.markReady(fileId)) {
       claims.spend(claim);

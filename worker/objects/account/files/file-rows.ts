@@ -341,7 +341,7 @@ export class FileRows extends StorageRows<Others> {
       dueMs,
       requestId,
     );
-    for (const table of ['file', 'file_detail', 'file_tag', 'denied_file', 'provisional_file'])
+    for (const table of ['file', 'file_detail', 'file_tag', 'denied_file', 'provisional_file', 'named_file'])
       this.sql.exec(`DELETE FROM ${table}`);
     return ready;
   }

@@ -1,7 +1,7 @@
 /**
- * Files that stay only if another upload of their API key names them: the payloads of a delivery,
- * which nobody can open without the parcel that comes after them. A sender who fails in between may
- * not delete them.
+ * Files that stay only if another upload of their API key names them, and as long as that one: the
+ * payloads of a delivery, which nobody can open without the parcel that comes after them. A sender
+ * who fails in between may not delete them.
  */
 import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
@@ -43,16 +43,34 @@ export class ProvisionalFiles extends StorageRows {
 
   /**
    * Lets files stay that a key stored, or whose last bytes it has sent.
+   * @param by the ID of the file that names them; those that another one keeps are not its own
    * @returns `not_found` where one of them is not there
    */
-  keep(fileIds: readonly string[], apiKey: string): Failure | undefined {
+  keep(fileIds: readonly string[], apiKey: string, by: string): Failure | undefined {
     const ids = JSON.stringify([...new Set(fileIds)]);
     const missing = `json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM file WHERE file_id = value AND created_by = ?2)
        AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`;
     if (exists(this.sql, missing, ids, apiKey))
       return err('not_found', 'a file that this one names is not stored, or not any more');
-    this.sql.exec('DELETE FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?))', ids);
+    const named = 'FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?1))';
+    this.sql.exec(`INSERT INTO named_file (named_by, file_id) SELECT ?2, file_id ${named}`, ids, by);
+    this.sql.exec(`DELETE ${named}`, ids);
     return undefined;
+  }
+
+  /**
+   * Forgets what a file named that is removed; of that, what is still being finished has its time
+   * again once it is stored.
+   * @returns the IDs
+   */
+  release(by: string): string[] {
+    const named = list<string>(this.sql, 'DELETE FROM named_file WHERE named_by = ? RETURNING file_id', by);
+    this.sql.exec(
+      `INSERT OR IGNORE INTO provisional_file (file_id, api_key) SELECT id, api_key FROM upload
+       WHERE id IN (SELECT value FROM json_each(?)) AND state = 'finishing'`,
+      JSON.stringify(named),
+    );
+    return named;
   }
 
   /** Forgets a file that is removed, or will not be stored. */
