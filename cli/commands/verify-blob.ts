@@ -13,7 +13,7 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/size.ts';
 import { openWith, openingOf } from '../files/unseal.ts';
-import { verifyAccount, verifyLocal } from '../files/verify-all.ts';
+import { noPosition, verifyAccount, verifyLocal } from '../files/verify-all.ts';
 import { keyFlag, passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
@@ -48,8 +48,10 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'verify needs an ID, --all or --local', {
         hint: 'one of them; --open, --key and --password-file go with an ID',
       });
-    if (args.after !== undefined && (args.id !== undefined || !/^[\da-z-]{1,40}$/.test(args.after)))
-      throw new SealpinError('usage', '--after is a position that verify --all or --local has named');
+    if (args.after !== undefined && args.id !== undefined)
+      throw new SealpinError('usage', '--after goes with --all or --local', { hint: 'leave it out' });
+    if (args.after !== undefined && !(args.local ? /^[\da-z]{1,11}$/ : /^[\da-z-]{1,40}$/).test(args.after))
+      throw noPosition(args.local ? '--local' : '--all');
     if (args.all) return await verifyAccount(args.after, context);
     if (args.local) return await verifyLocal(args.after, context);
     const { cid, fileKey } = await targetOf(id, isDeep, context);

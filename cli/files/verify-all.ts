@@ -72,6 +72,8 @@ export async function verifyAccount(after: string | undefined, context: Context)
       so.next = cursor;
     }
   } catch (error) {
+    if (after !== undefined && so.next === after && isSealpinError(error, 'invalid_request'))
+      throw noPosition('--all', error);
     stopped(`${countText(so.files, 'file')} were read`, so.next, '--all', context);
     await report(so.next);
     throw error;
@@ -87,6 +89,14 @@ export async function verifyAccount(after: string | undefined, context: Context)
   await report();
   const exits = bad.map(({ code }) => exitOf({ code }));
   return exits.includes(damagedExit) ? damagedExit : (exits[0] ?? 0);
+}
+
+/** The error of an `--after` that no run has named. */
+export function noPosition(flag: '--all' | '--local', cause?: SealpinError): SealpinError {
+  return new SealpinError('usage', `--after is no position that verify ${flag} has named`, {
+    hint: `give the one that a stopped run named, or leave it out: sealpin verify ${flag}`,
+    cause,
+  });
 }
 
 /** Says how far a run came that did not come to its end. */

@@ -143,6 +143,17 @@ inCi('where the service goes away, the run says where to continue, and the rest 
   expect(said(await verify(service, ['--after', '5k-e1090bfa', '--json']))).toEqual({ files: 50, size: 400, bad: [] });
 });
 
+test('a position that no run has named is misuse, in words of the command, and not to be repeated', async () => {
+  const refusal = problem(400, 'invalid_request');
+  const service = await serviceWith(1, { list: (cursor) => (cursor === '0' ? undefined : refusal) });
+  const local = ['verify', '--local', '--after', '5k-e1090bfa'];
+  for (const ran of [await verify(service, ['--after', 'zzz']), await run(local, await temporaryDirectory())]) {
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toMatch(/error: --after is no position that verify --(?:all|local) has named$/m);
+    expect(ran.stderr).not.toMatch(/the rest|cursor/);
+  }
+});
+
 test('where no file can be read, a few are asked for, and not all', async () => {
   const service = await serviceWith(250, { read: () => problem(503, 'pinning_unavailable', { 'retry-after': '0' }) });
   const ran = await verify(service);
