@@ -22,9 +22,14 @@ For many or very large files, with Python 3 and its package "cryptography":
 
     python3 rescue.py backup . ../files
 
+What "sealpin encrypt" made is encrypted once more, with a password or a private.key of
+its owner, which is not in this folder. Save such a file (rescue.py writes it under a
+name that ends in .sealpin or .age), choose it in open.html, and give it that.
+
 What each file here is: account.key is the key, with the password on it. files/ has
-a record of each file, blobs/ what is in it. Without account.key, or without its
-password, nobody can open anything: keep both.
+a record of each file, blobs/ what is in it. Nobody can open the files that the service
+encrypted without account.key and its password, nor the others without their own
+passwords and keys: keep them all.
 
 
 Dieser Ordner ist eine Sicherung von Dateien aus Sealpin. Sie sind verschlüsselt.
@@ -40,7 +45,13 @@ Für viele oder sehr große Dateien, mit Python 3 und dem Paket "cryptography":
 
     python3 rescue.py backup . ../dateien
 
-Ohne account.key oder ohne ihr Passwort kann niemand etwas öffnen: Bewahren Sie beides auf.
+Was "sealpin encrypt" gemacht hat, ist noch einmal verschlüsselt: mit einem Passwort oder einer
+private.key seines Besitzers, die nicht in diesem Ordner ist. Speichern Sie eine solche Datei
+(rescue.py gibt ihr einen Namen, der auf .sealpin oder .age endet), wählen Sie sie in open.html,
+und geben Sie das Passwort oder den Schlüssel dazu an.
+
+Ohne account.key und ihr Passwort kann niemand öffnen, was der Dienst verschlüsselt hat, und ohne
+ihre eigenen Passwörter und Schlüssel nicht die anderen Dateien: Bewahren Sie alle auf.
 `;
 
 /**

@@ -91,6 +91,10 @@ describe('an account', () => {
     await jsonOf(sealpin(target, ['decrypt', encrypted['blobId'] as string, 'diary', '--json'], directory));
     expect(await readFile(join(directory, 'diary'), 'utf8')).toBe('Dear diary');
     expect((await sealpin(target, ['list'], directory)).stdout).toContain('diary.txt');
+    // Its readers are told that this one has a password of its own, in each of the two languages.
+    const readme = await readFile(join(directory, 'copy/README.txt'), 'utf8');
+    const told = readme.split('\n\n').filter((paragraph) => /"sealpin encrypt"[^]*private\.key/.test(paragraph));
+    expect(told).toHaveLength(2);
     await writeFile(join(directory, 'key'), keys.privateKey, { mode: 0o600 });
     expect(await sealpin(target, ['verify', plain.cid, '--key', 'key'], directory)).toMatchObject({ exit: 0 });
 
