@@ -28,7 +28,8 @@ type KeptFile = {
 
 /**
  * Remembers a file that was stored: here and, where the data directory has a public key, its name
- * at the service. The file stays stored where that fails: then a warning says it.
+ * at the service. The file stays stored where that fails, as with a post-quantum key: then a
+ * warning says it.
  * @param o.unnamed keeps the name here alone
  */
 export async function keepStored(
@@ -43,6 +44,11 @@ export async function keepStored(
   if (name === undefined || unnamed || !existsSync(publicKey)) return;
   try {
     const recipients = await readRecipients([publicKey], context);
+    if (recipients.some(({ text }) => text?.startsWith('age1tag1') !== true))
+      throw new SealpinError(
+        'key_invalid',
+        'a service keeps names for a P-256 public.key, and yours is of another kind',
+      );
     const details = await sealFileDetails({ cid: file.cid, name, modified }, { recipients, provider: nodeProvider });
     await api(service, context).setDetails(file.fileId, Buffer.from(details).toString('base64'));
   } catch (error) {

@@ -86,7 +86,9 @@ export const newPasswordFlags = {
 /** The flags of the commands that write a pair. */
 export const pairFlags = {
   output: valueFlag('dir', 'Put the pair into this directory', { path: 'folder' }),
-  'post-quantum': toggle('A pair that also resists quantum computers (age1tagpq1…)'),
+  'post-quantum': toggle(
+    'A pair that also resists quantum computers (age1tagpq1…). The service keeps no names for it, and no inbox takes it',
+  ),
   protect: toggle('Protect private.key with a password, which you enter twice'),
   ...newPasswordFlags,
 } as const satisfies Args;

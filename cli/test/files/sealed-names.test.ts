@@ -2,6 +2,7 @@
 import { copyFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { generateKeys } from '../../../client/index.ts';
 import { sharedService } from '../../../testkit/service.ts';
 import { first } from '../../../testkit/present.ts';
 import { type Account, accountAt, sealpin } from '../backup-accounts.ts';
@@ -122,6 +123,18 @@ test('a file is stored also where its name cannot be sealed, and that is said', 
   const { stderr } = await sealpin(here, ['encrypt', 'letter.txt'], folder);
   expect(stderr).toContain('the name of letter.txt is kept on this computer only: ');
   expect((await names(here)).names).toEqual(['letter.txt']);
+});
+
+test.each([
+  { kind: 'post-quantum', make: async () => (await generateKeys({ postQuantum: true })).recipient },
+  { kind: 'X25519', make: async () => 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj' },
+])('of a public.key of the kind $kind names stay here, which is said in plain words', async ({ make }) => {
+  await writeFile(join(here.home, 'public.key'), await make());
+  const { exit, stderr } = await sealpin(here, ['send', 'letter.txt'], folder);
+  expect(exit, stderr).toBe(0);
+  expect(stderr).toContain('letter.txt is kept on this computer only: a service keeps names for a P-256 public.key');
+  expect((await names(here)).names).toEqual(['letter.txt']);
+  expect((await names(there)).names).toEqual(['-']);
 });
 
 test('a backup has them, and a restoration gives them back', async () => {
