@@ -287,7 +287,8 @@ function lengthOf(response: Response): number | undefined {
   return /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined;
 }
 
-async function shareStored(
+/** Shares files that are stored; fails as `share` of a connection. */
+export async function shareStored(
   http: ServiceHttp,
   apiKey: string | undefined,
   shareables: Shareable | readonly Shareable[],

@@ -1,5 +1,6 @@
 /** Shares: parcels that a service keeps for anyone who has the link. */
 import {
+  Health,
   membersOf,
   Share,
   ShareList,
@@ -32,6 +33,7 @@ import {
   type SentFile,
 } from './sending.ts';
 import { endTime, type ServiceHttp } from './service-http.ts';
+import { dayMs, hourMs } from '../shared/time.ts';
 
 export type ShareOptions = Readonly<ShareTerms> & {
   /** In 7 days when undefined. The service has a maximum. */
@@ -137,12 +139,18 @@ export function sendFiles(
 ): Promise<Sent> {
   return usingFiles(files, async () => {
     shareRecipients(options);
-    endTime(options.expiresAt);
+    const { opens, signal } = options;
+    const life = { opens, expiresAt: endTime(options.expiresAt) };
     const until = endTime(o.expiresAt);
     const deadline = undoingDeadline();
     const remove: RemoveFiles = (fileIds) => removeAt(http, fileIds, deadline());
     const store = storeAt(http, { expiresAt: until === undefined ? undefined : new Date(until), deadline });
-    const stored = await sealAndStore(files, { ...options, store, remove });
+    const health = { path: 'v1/health', query: { live: 'true' }, signal };
+    const admit = async (): Promise<void> => {
+      const { shares } = await untilAnswered(() => http.json(Health, health), { signal });
+      refuseTerms(shares, life, { nowMs: Date.now() });
+    };
+    const stored = await sealAndStore(files, { ...options, store, remove, admit });
     try {
       const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
       return { ...(await shareParcel(http, about, options)), files: stored.files };
@@ -151,6 +159,26 @@ export function sendFiles(
       throw error;
     }
   });
+}
+
+/**
+ * Refuses terms before a byte is sent that the service would refuse after the last one. A service
+ * of an earlier version does not say which (`shares` is undefined).
+ * @throws SealpinError `invalid_request`, `forbidden` where the service makes no shares
+ */
+export function refuseTerms(
+  shares: Health['shares'],
+  { opens = 0, expiresAt = '' }: { readonly opens?: number | undefined; readonly expiresAt?: string | undefined },
+  { nowMs, hint }: { readonly nowMs: number; readonly hint?: string },
+): void {
+  if (shares === null)
+    throw new SealpinError('forbidden', 'this service makes no links: its operator has turned them off');
+  if (shares === undefined) return;
+  const { maxDays, maxOpens } = shares;
+  if (opens > maxOpens)
+    throw new SealpinError('invalid_request', `opens must be at most ${maxOpens} at this service`, { hint });
+  if (Date.parse(expiresAt) > nowMs + maxDays * dayMs + hourMs)
+    throw new SealpinError('invalid_request', `a share lasts at most ${maxDays} days at this service`, { hint });
 }
 
 /** A page of a list. */

@@ -1,5 +1,4 @@
 /** The form that all sending begins with: files, who may open them, and words for the receiver. */
-import type { Health } from '../shared/api/service-shapes.ts';
 import { dayMs, hourMs } from '../shared/time.ts';
 import { dayText, durationText, sizeText } from './amounts.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
@@ -8,6 +7,7 @@ import { startPasswordField } from './password-field.ts';
 import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
 import { badgeText } from './receiving/file-kind.ts';
 import { sendableName, sendableText, type SendableName } from './sendable-name.ts';
+import { askLimits, type ServiceLimits } from './kept/change-dialog.ts';
 import { announce, byId, onSubmit, locale, partsOf, setText, show, words } from './states.ts';
 import { messageFile } from './choosing/text-message.ts';
 
@@ -39,7 +39,7 @@ export type Purpose = {
 let purpose: Purpose | undefined;
 let chosenFiles: FileToSend[] = [];
 let limits: string | undefined;
-let shareLimits: Health['shares'];
+let shareLimits: ServiceLimits['shares'];
 /** Edited names of files. */
 const renamed = new WeakMap<object, SendableName>();
 
@@ -65,15 +65,12 @@ export function compose(next: Purpose): void {
 /** Tells whether the form is for what this service never does. */
 const isOff = (): boolean => purpose?.hasTerms === true && shareLimits === null;
 
-/**
- * Reads what the service says of itself, and offers the terms that it allows. Where that fails,
- * what it refuses is told when it is met.
- */
-export async function readLimits(): Promise<Pick<Health, 'maxFileBytes' | 'shares'>> {
-  const health = (await (await fetch('v1/health?live')).json()) as Pick<Health, 'maxFileBytes' | 'shares'>;
-  shareLimits = health.shares;
+/** Reads the limits of the service, and offers the terms that it allows. */
+export async function readLimits(): Promise<ServiceLimits> {
+  const limits = await askLimits();
+  shareLimits = limits.shares;
   offerTerms();
-  return health;
+  return limits;
 }
 
 /** Shows limits of what is sent, in words, now and with every purpose. */

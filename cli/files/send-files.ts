@@ -7,7 +7,7 @@ import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
 import { checkParcel, removeAt, type SentFile, type Words } from '../../client/sending.ts';
 import { abandonMs } from '../../client/attempts.ts';
-import { shareParcel, type Shared } from '../../client/sharing.ts';
+import { refuseTerms, shareParcel, type Shared } from '../../client/sharing.ts';
 import type { Health } from '../../shared/api.ts';
 import {
   detachedPayloadBytes,
@@ -34,7 +34,7 @@ import { countText } from '../terminal/size.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { openSource } from './seal.ts';
-import { lifeHint, refuseTerms, signerFor, type ShareTerms } from '../flags/share-terms.ts';
+import { lifeHint, signerFor, type ShareTerms } from '../flags/share-terms.ts';
 import { linkedKeyId } from './linked-key.ts';
 import { keepStored } from './sealed-names.ts';
 import { sideBySide } from './side-by-side.ts';
@@ -74,7 +74,7 @@ export async function sendFiles(
       scopes: ['write', 'share'],
       async prepare({ shares }) {
         const agreed = await terms(service);
-        refuseTerms(shares, agreed, context.now());
+        refuseTerms(shares, agreed, { nowMs: context.now(), hint: lifeHint });
         const { note, from, signer } = agreed;
         return { words: { note, from }, terms: agreed, signer };
       },

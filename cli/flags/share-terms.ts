@@ -1,9 +1,7 @@
 /** The flags of a share: who may open it, how often and how long, and how its link is shown. */
 import type { Shared } from '../../client/sharing.ts';
-import type { Health } from '../../shared/api.ts';
 import type { ParcelSigner } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { dayMs, hourMs } from '../../shared/time.ts';
 import { toggle, valueFlag, type Args, type Values } from '../command.ts';
 import { newPasswordFlags } from './args.ts';
 import { expiryForms, parseExpiry } from './expiry.ts';
@@ -76,28 +74,6 @@ export function readLife({ opens: times, expires }: Pick<ShareFlagValues, 'opens
 
 /** What to do about a refusal of how often and how long a share opens. */
 export const lifeHint = 'change --opens or --expires';
-
-/**
- * Refuses terms before a byte is sent that the service would refuse after the last one. A service
- * of an earlier version does not say which (`shares` is undefined).
- * @throws invalid_request, forbidden where the service makes no shares
- */
-export function refuseTerms(
-  shares: Health['shares'],
-  { opens = 0, expiresAt }: Pick<ShareTerms, 'opens' | 'expiresAt'>,
-  nowMs: number,
-): void {
-  if (shares === null)
-    throw new SealpinError('forbidden', 'this service makes no links: its operator has turned them off');
-  if (shares === undefined) return;
-  const { maxDays, maxOpens } = shares;
-  if (opens > maxOpens)
-    throw new SealpinError('invalid_request', `opens must be at most ${maxOpens} at this service`, { hint: lifeHint });
-  if (expiresAt !== undefined && Date.parse(expiresAt) > nowMs + maxDays * dayMs + hourMs)
-    throw new SealpinError('invalid_request', `a share lasts at most ${maxDays} days at this service`, {
-      hint: lifeHint,
-    });
-}
 
 /**
  * Prints the link, and says what to do with it.

@@ -151,7 +151,7 @@ describe('files that are sent', () => {
         from: 'the-sender',
       },
     );
-    expect(bodies.length).toBe(2);
+    expect(bodies.length).toBe(3);
     const secret = link.slice(link.indexOf('#') + 1 + 1 + 22, -6);
     for (const text of ['the-', secret]) expect(bodies.join()).not.toContain(text);
   });

@@ -1,7 +1,8 @@
 /** Sharing what is stored already, against the service. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { NewAccountResponse, Scope } from '../../shared/api.ts';
-import { client } from '../../testkit/api-client.ts';
+import type { Health, NewAccountResponse, Scope } from '../../shared/api.ts';
+import { dayMs } from '../../shared/time.ts';
+import { client, pathOf } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, connectAsGuest, generateKeys, receive, seal, type Connection } from '../index.ts';
@@ -117,3 +118,37 @@ test.each(['2027-02-31', '2027-02-31T00:00:00Z', '2027-01-31T18:00:00', '31 Janu
     expect(methods.filter((method = 'GET') => method !== 'GET')).toEqual([]);
   },
 );
+
+test.each([
+  { shares: { maxDays: 3, maxOpens: 3 }, options: { opens: 4 }, code: 'invalid_request' },
+  {
+    shares: { maxDays: 3, maxOpens: 3 },
+    options: { expiresAt: new Date(Date.now() + 4 * dayMs) },
+    code: 'invalid_request',
+  },
+  { shares: null, options: {}, code: 'forbidden' },
+  { shares: { maxDays: 3, maxOpens: 3 }, options: { opens: 3, expiresAt: new Date(Date.now() + 3 * dayMs) } },
+  { shares: undefined, options: {} },
+])('terms beyond those of the service are refused before a file is sent: $shares, $options', async (o) => {
+  const invitation = await connection.invitation.create({ label: 'Ann' });
+  const methods: (string | undefined)[] = [];
+  const naming: Fetch = async (url, init) => {
+    methods.push(init.method);
+    const response = await fetch(url, init);
+    if (url.pathname !== pathOf('getHealth')) return response;
+    return Response.json({ ...((await response.json()) as Health), shares: o.shares });
+  };
+  const file = new File(['x'], 'x');
+  for (const { send } of [
+    connect({ service: service.url, apiKey: account.apiKey, fetch: naming }),
+    connectAsGuest(invitation.link, { fetch: naming }),
+  ]) {
+    methods.length = 0;
+    const sending = send(file, o.options);
+    if (o.code === undefined) expect(await sending).toMatchObject({ files: [{ name: 'x' }] });
+    else {
+      await expect(sending).rejects.toMatchObject({ code: o.code });
+      expect(methods).toEqual(['GET']);
+    }
+  }
+});

@@ -1,4 +1,5 @@
 /** The dialog that changes until when and how often a link opens. Its address stays as it is. */
+import type { Health } from '../../shared/api/service-shapes.ts';
 import { dayMs, hourMs } from '../../shared/time.ts';
 import { durationText } from '../amounts.ts';
 import { EngineError } from '../engine-client.ts';
@@ -7,23 +8,36 @@ import type { Sending } from '../protocol.ts';
 import { byId, onSubmit, locale, words } from '../states.ts';
 import type { KeptLink } from './kept-links.ts';
 
-/** Choices, from now; links end 30 days after they were made unless an operator says otherwise. */
+/** Choices, from now, as far as the service allows them. */
 const lifetimes = [hourMs, dayMs, 7 * dayMs, 14 * dayMs];
 /** Names of a link that are shown. */
 const shownNames = 3;
+
+/** What the service says of itself that forms go by. */
+export type ServiceLimits = Pick<Health, 'maxFileBytes' | 'shares'>;
+
+/** Asks the service. Where that fails, what it refuses is told when it is met. */
+export async function askLimits(): Promise<ServiceLimits> {
+  return (await (await fetch('v1/health?live')).json()) as ServiceLimits;
+}
 
 /** The entered terms. */
 export type EnteredTerms = Omit<Parameters<Sending['changeLink']>[0], 'shareId'>;
 
 /** Starts the dialog, once. @returns shows it for a link, and hands out what was entered */
 export function startChanging(): (
-  link: Pick<KeptLink, 'files' | 'opens'>,
+  link: Pick<KeptLink, 'files' | 'opens' | 'createdAt'>,
   submit: (terms: EnteredTerms) => void,
 ) => void {
   const dialog = byId('changing', HTMLDialogElement);
   const opens = byId('changing-opens', HTMLInputElement);
   const expires = byId('changing-expires', HTMLSelectElement);
-  expires.append(...lifetimes.map((ms) => new Option(words.inTime(durationText(ms / 1000, locale)), String(ms))));
+  const options = lifetimes.map((ms) => new Option(words.inTime(durationText(ms / 1000, locale)), String(ms)));
+  expires.append(...options);
+  let limits: ServiceLimits['shares'];
+  askLimits()
+    .then(({ shares }) => (limits = shares))
+    .catch(() => undefined);
   let entered: ((terms: EnteredTerms) => void) | undefined;
   byId('changing-no', HTMLButtonElement).addEventListener('click', () => dialog.close());
   onSubmit('changing-form', () => {
@@ -35,6 +49,10 @@ export function startChanging(): (
     byId('changing-name', HTMLElement).textContent = namesText(link);
     opens.value = String(link.opens);
     expires.value = '';
+    // A link that has more from before keeps them.
+    if (limits) opens.max = String(Math.max(limits.maxOpens, link.opens));
+    const latestMs = Date.parse(link.createdAt) + (limits?.maxDays ?? Infinity) * dayMs;
+    for (const option of options) option.disabled = option.hidden = Date.now() + Number(option.value) > latestMs;
     entered = submit;
     dialog.showModal();
   };

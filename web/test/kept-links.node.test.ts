@@ -200,6 +200,26 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => rows(page).count()).toBe(1);
   });
 
+  test('is offered no more days and opens than the service allows', async () => {
+    const { page } = await sent();
+    await keep(page);
+    const expects = async (shares: object, offered: { last: string; opens: string }): Promise<void> => {
+      await page.route('**/v1/health?live', (route) => route.fulfill({ json: { shares } }));
+      await list(page);
+      const seen = async (): Promise<typeof offered> => {
+        await page.getByRole('button', { name: 'Change plans.txt' }).click();
+        const days = await page.locator('#changing-expires option:not([hidden])').allTextContents();
+        const opens = await page.locator('#changing-opens').getAttribute('max');
+        await page.locator('#changing-no').click();
+        return { last: days.at(-1) ?? '', opens: opens ?? '' };
+      };
+      await expect.poll(seen).toEqual(offered);
+    };
+    await expects({ maxDays: 3, maxOpens: 9 }, { last: 'in 1 day', opens: '9' });
+    // What the link has from before stays.
+    await expects({ maxDays: 30, maxOpens: 1 }, { last: 'in 14 days', opens: '5' });
+  });
+
   inCi('that is changed is not kept again, and is changed where the browser keeps nothing any more', async () => {
     const { page, apiKey, connection } = await sent();
     await keep(page);

@@ -4,13 +4,21 @@
  * else.
  */
 import { accountOf } from '../../client/account-key.ts';
-import { connect } from '../../client/connection.ts';
+import { shareStored } from '../../client/connection.ts';
 import { identitiesOf } from '../../client/credentials.ts';
 import { handOver, parseInboxLink } from '../../client/inboxes.ts';
 import { parseInvitation } from '../../client/invitations.ts';
 import { removeAt, type Outgoing } from '../../client/sending.ts';
-import { serviceHttp, type Fetch } from '../../client/service-http.ts';
-import { sendFiles, type Shared, type ShareOptions } from '../../client/sharing.ts';
+import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
+import {
+  changeShare,
+  revokeShare,
+  sendFiles,
+  sharesPage,
+  type Shared,
+  type ShareOptions,
+} from '../../client/sharing.ts';
+import { FileList, Receipt } from '../../shared/api.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
 import { openFileDetails, printLink } from '../../shared/link/index.ts';
@@ -27,6 +35,8 @@ import { bytesOfBase64 } from '../../client/web-bytes.ts';
 /** IDs of the files that the service has for a share alone, by the shares that were made here. */
 const storedFor = new Map<string, readonly string[]>();
 let inbox: string | undefined;
+/** What the page asks for, but for what it sends. A whole `connect` would be larger. */
+const http = (): ServiceHttp => serviceHttp(signedIn());
 /** The private key that opens names, where its owner gave it to the page. */
 let identities: readonly Identity[] | undefined;
 
@@ -129,8 +139,9 @@ serveCalls<Sending>({
     const { fetch, onProgress } = reportedProgress(files, running);
     // A copy of the options would fix their time now.
     const options = Object.assign(optionsOf(terms), { ...words, signal: running.signal, onProgress });
-    const http = serviceHttp({ ...signedIn(), fetch });
-    const sent = await sendFiles(http, outgoing(files), options, { expiresAt: storedUntil(terms) });
+    const sent = await sendFiles(serviceHttp({ ...signedIn(), fetch }), outgoing(files), options, {
+      expiresAt: storedUntil(terms),
+    });
     storedFor.set(
       sent.share.id,
       sent.files.map(({ fileId }) => fileId),
@@ -138,17 +149,18 @@ serveCalls<Sending>({
     return view(sent, terms);
   },
   async sendOn({ fileId, terms, words }, { signal }) {
-    const shared = await connect(signedIn()).share({ fileId }, { ...optionsOf(terms), ...words, signal });
+    const options = { ...optionsOf(terms), ...words, signal };
+    const shared = await shareStored(http(), signedIn().apiKey, { fileId }, options);
     return view(shared, terms);
   },
   async takeBack({ shareId }, { signal }) {
     const stored = storedFor.get(shareId) ?? [];
-    const account = signedIn();
+    const own = http();
     // The same key made it: what it does not know any more has ended.
-    const ended = await otherwise(connect(account).unshare(shareId, { signal }), 'not_found', undefined);
+    const ended = await otherwise(revokeShare(own, shareId, signal), 'not_found', undefined);
     let isDeleted = stored.length > 0;
     if (isDeleted && ended?.files === undefined)
-      await removeAt(serviceHttp(account), stored, signal).catch(() => {
+      await removeAt(own, stored, signal).catch(() => {
         isDeleted = false; // a key without `delete`: what stays can be opened by nobody
       });
     return { isDeleted, opened: ended?.opened };
@@ -164,7 +176,7 @@ serveCalls<Sending>({
     return { expiresAt, files: left?.files, bytes: left?.bytes };
   },
   async links({ cursor }, { signal }) {
-    const page = await connect(signedIn()).shares({ limit: 20, signal, cursor });
+    const page = await sharesPage(http(), { limit: 20, signal, cursor });
     const links = page.shares.map(({ id: shareId, files, opensLeft, ...share }) => ({
       ...share,
       shareId,
@@ -174,14 +186,14 @@ serveCalls<Sending>({
     return { links, cursor: page.cursor };
   },
   async takeBackLink({ shareId }, { signal }) {
-    await connect(signedIn()).unshare(shareId, { signal });
+    await revokeShare(http(), shareId, signal);
   },
   async changeLink({ shareId, opens, expiresInMs }, { signal }) {
     const expiresAt = expiresInMs === undefined ? undefined : new Date(Date.now() + expiresInMs);
-    return await connect(signedIn()).changeShare(shareId, { opens, expiresAt, signal });
+    return await changeShare(http(), shareId, { opens, expiresAt, signal });
   },
   async list({ cursor }, { signal }) {
-    const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
+    const page = await http().json(FileList, { path: 'v1/storage', query: { limit: 20, cursor }, signal });
     const files = page.files.map(
       async ({ fileId, cid, filename, size, createdAt, mode, details }): Promise<StoredView> => ({
         fileId,
@@ -198,7 +210,8 @@ serveCalls<Sending>({
     identities = identitiesOf({ keys });
   },
   async remove({ fileId }, { signal }) {
-    const { key } = await connect(signedIn()).delete(fileId, { signal });
+    const path = `v1/storage/${encodeURIComponent(fileId)}`;
+    const { key } = await http().json(Receipt, { method: 'DELETE', path, signal });
     return { isDestroyed: key === 'destroyed' };
   },
   async findInbox({ text, root }, { signal }) {
