@@ -46,12 +46,12 @@ test('a long record of a share is taken, and what is not base64 refused', () => 
 
 test('the error for a response of another shape names a member, and repeats no value', () => {
   const shape = v.object({ keys: v.array(v.pipe(v.string(), v.regex(/^sp_[0-9]$/))) });
-  for (const [wrong, place] of [
-    [{ keys: ['sp_1', 'sp_secret'] }, 'keys.1'],
-    [{ keys: 'sp_secret' }, 'keys'],
-    ['sp_secret', 'its top'],
+  for (const { wrong, place } of [
+    { wrong: { keys: ['sp_1', 'sp_secret'] }, place: 'keys.1' },
+    { wrong: { keys: 'sp_secret' }, place: 'keys' },
+    { wrong: 'sp_secret', place: 'its top' },
   ])
-    expect(() => shapes.parseResponse(shape, wrong)).toThrow(new RegExp(` at ${String(place)}$`));
+    expect(() => shapes.parseResponse(shape, wrong)).toThrow(new RegExp(` at ${place}$`));
 });
 
 test('a record of names keeps those that every object inherits', () => {
