@@ -1,6 +1,7 @@
 /** Permits of a semaphore and their order, and uploads beyond what one isolate serves. */
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { carType } from '../../../shared/ipfs/index.ts';
 import { startService } from '../../../testkit/service.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
 import { client, problemOf } from '../../../testkit/api-client.ts';
@@ -136,7 +137,7 @@ describe('permits', () => {
 });
 
 it.runIf(long)(
-  'an upload beyond 64 at once, or 32 of a key, waits for a permit, and is refused after 10 s',
+  'an upload beyond 64 at once, or 32 or 4 by CAR of a key, waits for a permit, and is refused after 10 s',
   async () => {
     const service = await startService();
     const sockets: Socket[] = [];
@@ -144,12 +145,13 @@ it.runIf(long)(
       const [apiKey, otherKey] = [(await service.account()).apiKey, (await service.account()).apiKey];
       const { host, hostname, port } = new URL(service.url);
       // The guard of `sealpin start` refuses any other host.
-      const headOf = (key: string) =>
-        `POST /v1/storage/plain HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\nContent-Length: 2\r\n\r\n`;
-      const begin = async (key: string): Promise<Socket> => {
+      const headOf = (key: string, type: string) =>
+        `POST /v1/storage/plain HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\n` +
+        `Content-Type: ${type}\r\nContent-Length: 2\r\n\r\n`;
+      const begin = async (key: string, type = 'application/octet-stream'): Promise<Socket> => {
         const socket = connect(Number(port), hostname);
         await new Promise((resolve) => socket.once('connect', resolve));
-        socket.write(`${headOf(key)}a`);
+        socket.write(`${headOf(key, type)}a`);
         sockets.push(socket);
         return socket;
       };
@@ -164,6 +166,10 @@ it.runIf(long)(
         expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
         expect(await problemOf(response)).toBe('503 overloaded');
       };
+      for (let count = 0; count < 4; count += 1) await begin(apiKey, carType);
+      await refused();
+      for (const socket of sockets.splice(0)) socket.destroy();
+      await owner.storePlain({}, { body: 'ab' });
       for (let count = 0; count < 32; count += 1) await begin(apiKey);
       await refused();
       await client(service.url, otherKey).storePlain({}, { body: 'ab' });
