@@ -2,7 +2,7 @@
  * The state that asks for an API key, which then is in the memory of the engine, and nowhere else.
  */
 import type { CallOptions } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
+import { describeSendingFailure, isOver } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
 import { announce, byId, onSubmit, root, setText, show, words } from './states.ts';
 
@@ -42,6 +42,17 @@ export function askForKey(next: KeyRequest): void {
   setText(byId('sign-in-error', HTMLParagraphElement), next.refused);
   show('signing');
   if (next.refused !== undefined) announce(next.refused);
+}
+
+/**
+ * Returns the sentence for a failure. Where the key has ended, the form says it instead, and asks
+ * for another one: undefined.
+ */
+export function failureTextOrForm(failure: unknown, next: KeyRequest): string | undefined {
+  const refused = describeSendingFailure(failure, words);
+  if (!isOver(failure)) return refused;
+  askForKey({ ...next, refused });
+  return undefined;
 }
 
 async function submitApiKey(): Promise<void> {

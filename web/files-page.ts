@@ -1,12 +1,11 @@
 /** The document of `/files`: what an account has stored, to be sent on and deleted. */
 import { clockText, dayHeading, dayText, sizeText } from './amounts.ts';
-import { askForKey } from './api-key-form.ts';
+import { askForKey, failureTextOrForm, type KeyRequest } from './api-key-form.ts';
 import { startChosenName } from './choosing/chosen-name.ts';
 import { clearCompose, compose, composeAgain, readLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import type { StoredView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
@@ -27,6 +26,19 @@ const blobIdStart = 16;
 const shownName = ({ name, size, createdAt }: StoredView): string =>
   name ?? words.noName(sizeText(size, locale), dayText(createdAt, locale));
 
+/** Asks for a key, also where the one before has ended: then the list begins again. */
+const keyRequest: KeyRequest = {
+  signIn: (o, options) => accountEngine.call('signIn', o, options),
+  text: words.signingFiles,
+  scopes: ['read'],
+  go(granted) {
+    scopes = granted;
+    show('stored');
+    void showFirstPage();
+  },
+};
+const textOf = (failure: unknown): string | undefined => failureTextOrForm(failure, keyRequest);
+
 /** Adds a file to the list, below its day. */
 function addRow(file: StoredView, element: HTMLElement): void {
   const heading = dayHeading(file.createdAt, locale);
@@ -37,6 +49,12 @@ function addRow(file: StoredView, element: HTMLElement): void {
   part('h2', HTMLHeadingElement).textContent = heading;
   part('ul', HTMLUListElement).append(element);
   storedFileList.append(part('section', HTMLElement));
+}
+
+function showFirstPage(): Promise<void> {
+  storedFileList.replaceChildren();
+  fileCursor = undefined;
+  return showFilePage();
 }
 
 /** Adds the next page of the list. */
@@ -54,7 +72,7 @@ async function showFilePage(): Promise<void> {
     byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
     if (document.activeElement === document.body) rows[0]?.focus();
   };
-  await attempt('stored-error', work, { button: more });
+  await attempt('stored-error', work, { button: more, textOf });
 }
 
 /** Lists the files again, with the names that a private key opens. */
@@ -63,9 +81,7 @@ async function showNames(): Promise<void> {
   if (file === undefined) return;
   const work = async (): Promise<void> => {
     await accountEngine.call('useKey', { keys: await file.text() });
-    storedFileList.replaceChildren();
-    fileCursor = undefined;
-    await showFilePage();
+    await showFirstPage();
   };
   await attempt('names-error', work, { textOf: () => words.errors.key_invalid });
 }
@@ -120,7 +136,8 @@ async function sendOn(
     const view = await transfer((options) => accountEngine.call('sendOn', { fileId, terms, words: said }, options));
     showLink(view, shared);
   } catch (error) {
-    composeAgain(describeSendingFailure(error, words));
+    const text = textOf(error);
+    if (text !== undefined) composeAgain(text);
   }
 }
 
@@ -131,7 +148,7 @@ function confirmDeletion(file: StoredView, element: HTMLElement): void {
 }
 
 async function remove(file: StoredView, element: HTMLElement): Promise<void> {
-  await attempt('stored-error', async () => {
+  const work = async (): Promise<void> => {
     const { isDestroyed } = await accountEngine.call('remove', { fileId: file.fileId });
     const day = element.closest('section section');
     element.remove();
@@ -140,7 +157,8 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
     const text = words.deleted(shownName(file));
     announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
     if (storedFileList.children.length === 0) await showFilePage();
-  });
+  };
+  await attempt('stored-error', work, { textOf });
 }
 
 translate();
@@ -151,13 +169,4 @@ startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored'
 startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showFilePage());
-askForKey({
-  signIn: (o, options) => accountEngine.call('signIn', o, options),
-  text: words.signingFiles,
-  scopes: ['read'],
-  go(granted) {
-    scopes = granted;
-    show('stored');
-    void showFilePage();
-  },
-});
+askForKey(keyRequest);

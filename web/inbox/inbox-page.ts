@@ -3,7 +3,7 @@
  * read from its file, and stays in the memory of the engine.
  */
 import { dayText, sizeText } from '../amounts.ts';
-import { askForKey } from '../api-key-form.ts';
+import { askForKey, failureTextOrForm, type KeyRequest } from '../api-key-form.ts';
 import { startDropZone } from '../choosing/drop-zone.ts';
 import { startReceiving } from '../engine-client.ts';
 import { attempt } from '../attempt.ts';
@@ -17,6 +17,17 @@ const deliveryEngine = startReceiving();
 /** The page of the list that was not seen yet; undefined after the last one. */
 let next: { readonly cursor?: string } | undefined;
 
+/** Whether the engine has a private key. */
+let isUnlocked = false;
+
+/** Asks for a key, also where the one before has ended: then the list begins again. */
+const keyRequest: KeyRequest = {
+  text: words.signingInbox,
+  scopes: ['read'],
+  signIn: (o, options) => deliveryEngine.call('signIn', o, options),
+  go: () => (isUnlocked ? void showFirstPage() : show('reading')),
+};
+
 /** The largest file that is read as a private key, in bytes. */
 const keyFileBytes = 64 * 1024;
 
@@ -24,13 +35,18 @@ async function unlock(file: FileToSend | undefined): Promise<void> {
   if (!(file instanceof File)) return;
   const work = async (): Promise<void> => {
     await deliveryEngine.call('unlock', { keys: await file.slice(0, keyFileBytes).text() });
-    byId('delivery-list', HTMLUListElement).replaceChildren();
-    next = {};
-    byId('deliveries-text', HTMLParagraphElement).textContent = words.busy;
-    show('deliveries');
-    await showPage();
+    isUnlocked = true;
+    await showFirstPage();
   };
   await attempt('unlock-error', work, { textOf: (failure) => describeFailure(failure, words).text });
+}
+
+function showFirstPage(): Promise<void> {
+  byId('delivery-list', HTMLUListElement).replaceChildren();
+  next = {};
+  byId('deliveries-text', HTMLParagraphElement).textContent = words.busy;
+  show('deliveries');
+  return showPage();
 }
 
 async function showPage(): Promise<void> {
@@ -41,7 +57,8 @@ async function showPage(): Promise<void> {
     list.append(...deliveries.map(deliveryRow));
     next = cursor === undefined ? undefined : { cursor };
   };
-  await attempt('deliveries-error', work, { button: more });
+  const textOf = (failure: unknown): string | undefined => failureTextOrForm(failure, keyRequest);
+  await attempt('deliveries-error', work, { button: more, textOf });
   more.hidden = next === undefined;
   const emptyText = more.hidden ? words.deliveriesNone : '';
   byId('deliveries-text', HTMLParagraphElement).textContent =
@@ -90,9 +107,4 @@ const back = byId('opened-back', HTMLButtonElement);
 back.hidden = false;
 back.textContent = words.deliveriesTitle;
 back.addEventListener('click', () => show('deliveries'));
-askForKey({
-  text: words.signingInbox,
-  scopes: ['read'],
-  signIn: (o, options) => deliveryEngine.call('signIn', o, options),
-  go: () => show('reading'),
-});
+askForKey(keyRequest);

@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
-import { connect, type To } from '../../client/index.ts';
+import { connect, generateKeys, handOver, type To } from '../../client/index.ts';
 import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -19,6 +19,8 @@ import { inCi, long } from '../../testkit/long-run.ts';
 const bytes = new TextEncoder().encode('canary of the plaintext');
 const password = 'canary of the password';
 const name = 'canary of the name.txt';
+
+const { recipient, privateKey } = await generateKeys();
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   let receiver: Receiver;
@@ -105,6 +107,62 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await page.locator('#compose-button').click();
       await page.locator('#sent:not([hidden])').waitFor();
     }
+  });
+
+  /** An account with a file and a delivery, both by this name; its API key. */
+  async function accountWith(name: string): Promise<string> {
+    const { apiKey } = await receiver.service.account();
+    const connection = connect({ service: receiver.root, apiKey });
+    await connection.put('x', { name });
+    const { link } = await connection.inbox.create({ label: 'office', recipient });
+    await handOver(link, { source: 'x', name: 'x' }, { from: name });
+    return apiKey;
+  }
+
+  const row = (page: Page, name: string) => page.locator('li:visible', { hasText: name }).first();
+  const giveKey = (page: Page): Promise<void> =>
+    page
+      .locator('#private-key')
+      .setInputFiles({ name: 'private.key', mimeType: 'text/plain', buffer: Buffer.from(privateKey) });
+
+  /** What asks the service, on each page, and what leads to the list of another account. */
+  const uses = [
+    {
+      path: 'files',
+      what: 'deletes',
+      use: async (page: Page) => {
+        await row(page, 'before').locator('.delete').click();
+        await page.locator('#deleting-yes').click();
+      },
+    },
+    {
+      path: 'files',
+      what: 'sends on',
+      use: async (page: Page) => {
+        await row(page, 'before').locator('.send-on').click();
+        await page.locator('#compose-button').click();
+      },
+    },
+    { path: 'inbox', what: 'reads', use: giveKey },
+  ];
+  test.each(uses)('/$path asks for another key where one has ended, and $what with that', async ({ path, use }) => {
+    const [before, after] = [await accountWith('before'), await accountWith('after')];
+    const { page, close } = await receiver.open(`${receiver.root}${path}`);
+    onTestFinished(close);
+    const enter = async (key: string): Promise<void> => {
+      await page.locator('#api-key').fill(key);
+      await page.keyboard.press('Enter');
+    };
+    await enter(before);
+    await page.locator(`#${path === 'inbox' ? 'reading' : 'stored'}:not([hidden])`).waitFor();
+    const refused = { status: 401, json: { type: '', title: '', status: 401, code: 'unauthorized' } };
+    await page.context().route('**/v1/**', (route) => route.fulfill(refused));
+    await use(page);
+    await page.locator('#sign-in-error', { hasText: 'or it has ended' }).waitFor();
+    await page.context().unroute('**/v1/**');
+    await enter(after);
+    await row(page, 'after').waitFor();
+    expect(await row(page, 'before').count()).toBe(0);
   });
 
   test.each(['', 'send', 'files'])('a page says at once that the service makes no links: /%s', async (path) => {
