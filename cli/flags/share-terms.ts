@@ -11,6 +11,7 @@ import { readTo, toFlag } from './to-flag.ts';
 import { ownSigner } from '../keys/signers.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import type { Service } from '../remote/service-choice.ts';
+import { columnsOf } from '../terminal/streams.ts';
 
 export const shareFlags = {
   ...toFlag,
@@ -98,7 +99,13 @@ export async function showShare(
   if (o.qr && !output.json) {
     const { qrLines } = await import('../terminal/qr.ts');
     const isColoured = stderr.isTTY === true && env['TERM'] !== 'dumb';
-    for (const line of qrLines(link, isColoured)) stderr.write(`${line}\n`);
+    const { columns, lines } = qrLines(link, isColoured);
+    if (stderr.isTTY === true && columns > columnsOf(stderr))
+      output.warn(
+        `there is no QR code: it is ${columns} columns wide, and the terminal ${columnsOf(stderr)}; a wider one, ` +
+          'or smaller letters, have room for it',
+      );
+    else for (const line of lines) stderr.write(`${line}\n`);
   }
   await output.result({ link, share }, [link]);
 }

@@ -5,11 +5,11 @@ import { generate } from 'lean-qr';
 const quietModules = 4;
 
 /**
- * A text as a QR code: lines of half blocks, two rows of modules in each.
+ * A text as a QR code: lines of half blocks, two rows of modules in each, and how wide they are.
  * @param coloured whether the terminal takes colours: then the code is black on white, and else its
  * dark parts are left blank, which readers take on a dark background
  */
-export function qrLines(text: string, coloured: boolean): string[] {
+export function qrLines(text: string, coloured: boolean): { columns: number; lines: string[] } {
   const code = generate(text);
   const isLight = (x: number, y: number): boolean => !code.get(x, y);
   const lines: string[] = [];
@@ -22,5 +22,5 @@ export function qrLines(text: string, coloured: boolean): string[] {
     // Bright white on black, whatever the colours of the terminal are.
     lines.push(coloured ? `\u001B[97;40m${line}\u001B[0m` : line);
   }
-  return lines;
+  return { columns: code.size + 2 * quietModules, lines };
 }

@@ -335,6 +335,11 @@ describe('links', () => {
     const code = stderr.split('\n').filter((line) => /^[█▀▄ ]{30,}$/.test(line));
     expect(new Set(code.map((line) => line.length))).toEqual(new Set([code[0]?.length]));
     expect(first(code).length).toBeLessThan(80);
+    const narrow = Object.assign(new Collector(), { isTTY: true, columns: 40 });
+    const refused = await send(['letter.txt', '--qr'], { stderr: narrow });
+    const said = refused.stderr.replaceAll(/\s+/g, ' ');
+    expect(said).toContain(`there is no QR code: it is ${first(code).length} columns wide, and the terminal 40; `);
+    expect(said).not.toMatch(/[█▀▄]{4}/);
   });
 });
 
