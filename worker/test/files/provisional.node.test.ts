@@ -67,6 +67,18 @@ describe('a provisional file', () => {
     expect(await isThere(fileId)).toEqual([false]);
   });
 
+  it('stays no longer for an upload that names it and comes too late', async () => {
+    const { fileId } = await store(guest);
+    await owner.object.fail('commit', 'held');
+    const parcel = post(guest, `?names=${fileId}`);
+    await expect.poll(() => owner.object.awaits('commit')).toBe(false);
+    await owner.object.ring(2 * hourMs);
+    await owner.object.fail('commit', 'let go');
+    expect(await problemOf(parcel)).toBe('504 pinning_timeout');
+    await owner.object.ring(24 * hourMs);
+    expect(await isThere(fileId)).toEqual([false]);
+  });
+
   it('stays for good once another upload of its key names it', async () => {
     const [one, other, forgotten] = [await store(guest), await store(guest), await store(guest)];
     await owner.object.ring(23 * hourMs);

@@ -225,18 +225,21 @@ export class PendingCalls extends AccountCalls {
     const failure =
       (isEnded ? err('unauthorized', 'the API key was revoked or has expired meanwhile') : undefined) ??
       (settings.get().disabled ? err('account_disabled') : undefined) ??
-      claims.keep(claim, fileId) ??
+      claims.keep(claim, fileId);
+    if (failure !== undefined) return failure;
+    if (!files.isPending(fileId) && files.find(fileId) === undefined) {
+      claims.drop(fileId);
+      return timedOut();
+    }
+    const refusal =
       files.checkAllowance(fileId) ??
       (isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined) ??
       (names.length > 0 ? files.provisional.keep(names, by, fileId) : undefined);
-    if (failure !== undefined) return failure;
-    if (files.markReady(fileId)) {
-      claims.spend(claim);
-      parts.release(fileId);
-      return undefined;
-    }
-    claims.drop(fileId);
-    return timedOut();
+    if (refusal !== undefined) return refusal;
+    files.markReady(fileId);
+    claims.spend(claim);
+    parts.release(fileId);
+    return undefined;
   }
 
   /**
