@@ -3,7 +3,9 @@ import { endlessList } from '../../client/attempts.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, toggle, valueFlag } from '../command.ts';
+import type { Context } from '../context.ts';
 import { authorizedService, queryOf, requester } from '../remote/client.ts';
+import { rowLines, shownTime } from '../terminal/fitted-row.ts';
 
 /** Time between two questions whether something has happened, in ms. */
 const eventsPollMs = 2_000;
@@ -35,7 +37,7 @@ export const command = defineCommand({
     for (;;) {
       const { events, cursor, more } = await request(EventList, `v1/events${queryOf({ after, limit: pageEvents })}`);
       for (const event of events) {
-        await output.result(event, [lineOf(event)]);
+        await output.result(event, eventLines(event, context));
         last = event.id;
       }
       after = cursor ?? after;
@@ -50,8 +52,10 @@ export const command = defineCommand({
   },
 });
 
-function lineOf({ time, action, by, fileId, keyId, shareId }: AccountEvent): string {
-  const what = fileId ?? keyId ?? shareId;
-  const whom = by === undefined ? '' : `  by ${by}`;
-  return `${time}  ${action.padEnd(17)}${what === undefined ? '' : `  ${what}`}${whom}`;
+function eventLines({ time, action, by, fileId, keyId, shareId }: AccountEvent, context: Context): string[] {
+  const what = fileId ?? keyId ?? shareId ?? [];
+  const whom = by === undefined ? [] : `by ${by}`;
+  const plain = [time, action.padEnd(17), what, whom].flat().join('  ');
+  const name = [action, whom].flat().join('  ');
+  return rowLines({ about: shownTime(time, context), name, below: [what].flat() }, context, plain);
 }

@@ -10,8 +10,7 @@ import {
 } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { type PublicKeys, readPublicKeys } from '../keys/key-files.ts';
-import { isNarrow } from '../terminal/fitted-row.ts';
-import { columnsOf } from '../terminal/streams.ts';
+import { factLines } from '../terminal/fitted-row.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 
 /** A contact as `--json` shows it. @param signers whose signatures are those of the contact */
@@ -109,12 +108,11 @@ export const contactList = defineCommand({
       names.map((name) => shownContact(name, kept.get(name) ?? [], signers.get(name) ?? [])),
     );
     const width = Math.max(0, ...contacts.map(({ name }) => name.length));
-    const isSplit = context.stdout.isTTY === true && isNarrow(columnsOf(context.stdout));
     await context.output.result(
       { contacts },
       contacts.flatMap(({ name, keys, signers: signing = [] }) =>
         [...keys.map((key) => key.fingerprint), ...signing.map((key) => `${key.fingerprint} (signs)`)].flatMap(
-          (words) => (isSplit ? [name, `  ${words}`] : [`${name.padEnd(width)}  ${words}`]),
+          (words) => factLines(`${name.padEnd(width)}  `, words, context),
         ),
       ),
     );

@@ -17,6 +17,7 @@ import { api, call, jsonIn, noService, refuseUnencrypted } from '../remote/clien
 import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
+import { factLines } from '../terminal/fitted-row.ts';
 import { hintFor } from '../terminal/hints.ts';
 import { countText, usedText } from '../terminal/size.ts';
 
@@ -56,8 +57,8 @@ export const command = defineCommand({
     const width = Math.max(...findings.map(({ subject }) => subject.length));
     const marks = { ok: 'ok   ', note: 'note ', wrong: 'wrong' };
     const lines = findings.flatMap(({ subject, state, text, todo }) => [
-      `${marks[state]}  ${subject.padEnd(width)}  ${text}`,
-      ...(todo === undefined ? [] : [`${' '.repeat(width + 9)}-> ${todo}`]),
+      ...factLines(`${marks[state]}  ${subject.padEnd(width)}  `, text, context),
+      ...(todo === undefined ? [] : factLines(' '.repeat(width + 9), `-> ${todo}`, context)),
     ]);
     await context.output.result({ findings }, lines);
     const [code] = findings.flatMap(({ code: each }) => each ?? []);

@@ -7,6 +7,7 @@ import { atLeastOne } from '../flags/args.ts';
 import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
 import { openDetails } from '../files/sealed-names.ts';
 import { longLines, plainLines, type StoredRow, terminalLines } from '../terminal/stored-rows.ts';
+import { factLines } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { firstItems } from '../remote/pages.ts';
@@ -50,7 +51,10 @@ export const command = defineCommand({
     const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
     const short = stdout.isTTY === true ? terminalLines(shown, columnsOf(stdout)) : plainLines(shown);
-    await context.output.result({ files: shown }, args.long ? longLines(shown) : short);
+    const long = longLines(shown).flatMap((line) =>
+      line.startsWith('  ') ? factLines(line.slice(0, 11), line.slice(11), context) : [line],
+    );
+    await context.output.result({ files: shown }, args.long ? long : short);
     if (rows.length === 0) context.output.note(all.length === 0 ? 'nothing is stored yet' : 'no file matches');
     if (rows.length > limit || account?.complete === false)
       context.output.note(`there are more: --limit ${limit * 10}`);

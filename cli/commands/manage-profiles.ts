@@ -1,4 +1,5 @@
 import { defineCommand, positional } from '../command.ts';
+import { factLines } from '../terminal/fitted-row.ts';
 import { changeProfiles, profileNamed, readProfiles } from '../remote/profiles.ts';
 
 export const profileList = defineCommand({
@@ -9,7 +10,9 @@ export const profileList = defineCommand({
     const { current, profiles } = await readProfiles(context);
     const all = [...profiles.values()].map(({ name, service }) => ({ name, service, inUse: name === current }));
     const width = Math.max(0, ...all.map(({ name }) => name.length));
-    const lines = all.map(({ name, service, inUse }) => `${inUse ? '*' : ' '} ${name.padEnd(width)}  ${service}`);
+    const lines = all.flatMap(({ name, service, inUse }) =>
+      factLines(`${inUse ? '*' : ' '} ${name.padEnd(width)}  `, service, context),
+    );
     await context.output.result({ profiles: all }, lines);
     if (all.length === 0) context.output.note('there are no profiles: sealpin login <url> makes one');
   },

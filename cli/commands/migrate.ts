@@ -12,6 +12,7 @@ import { embeddedId, kuboId } from '../local/backends/external-kubo.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
+import { factLines, shownTime } from '../terminal/fitted-row.ts';
 
 /**
  * Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a
@@ -58,7 +59,7 @@ export const command = defineCommand({
         ? `done: ${from} holds nothing of ours any more`
         : 'continues in the background; progress: sealpin migrate --status',
     );
-    await context.output.result({ migration, refused }, [migrationText(migration)]);
+    await context.output.result({ migration, refused }, migrationLines(migration, context));
     return migration.state === 'done' || args.background ? 0 : 1;
   },
 });
@@ -96,7 +97,10 @@ async function showAll(routes: Operator, context: Context): Promise<number> {
   if (migrations.length === 0) output.note('there has been no migration');
   const refused: SurveyedPin[] = [];
   for (const migration of migrations) refused.push(...(await refusedOf(routes, migration, context)));
-  await output.result({ migrations, refused }, migrations.map(migrationText));
+  await output.result(
+    { migrations, refused },
+    migrations.flatMap((each) => migrationLines(each, context)),
+  );
   return 0;
 }
 
@@ -114,7 +118,7 @@ async function refusedOf(
   return refused;
 }
 
-async function cancelMigration(routes: Operator, { from, to }: Ends, { output }: Context): Promise<void> {
+async function cancelMigration(routes: Operator, { from, to }: Ends, context: Context): Promise<void> {
   const migration = await routes.cancelMigration(from, to).catch((error: unknown) => {
     if (!isSealpinError(error, 'not_found')) throw error;
     throw new SealpinError('not_found', `nothing moves from ${from} to ${to}`, {
@@ -122,8 +126,8 @@ async function cancelMigration(routes: Operator, { from, to }: Ends, { output }:
       cause: error,
     });
   });
-  output.note(`cancelled: what has moved stays at ${to}, and the rest at ${from}`);
-  await output.result({ migration }, [migrationText(migration)]);
+  context.output.note(`cancelled: what has moved stays at ${to}, and the rest at ${from}`);
+  await context.output.result({ migration }, migrationLines(migration, context));
 }
 
 /**
@@ -162,7 +166,8 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
   });
 }
 
-function migrationText({ from, to, state, startedAt, total, left, failed }: Migration): string {
+function migrationLines({ from, to, state, startedAt, total, left, failed }: Migration, context: Context): string[] {
   const failures = failed === 0 ? '' : `, ${failed} failed so far`;
-  return `${from} to ${to}  ${state}  ${left} of ${total} left${failures}  since ${startedAt}`;
+  const about = `${state}  ${left} of ${total} left${failures}  since ${shownTime(startedAt, context)}`;
+  return factLines(`${from} to ${to}  `, about, context);
 }

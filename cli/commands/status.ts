@@ -8,6 +8,7 @@ import { describeLeft, describePeers } from '../local/backends/external-kubo.ts'
 import { leftoverProblem } from '../local/leftover.ts';
 import { api } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
+import { factLines, shownTime } from '../terminal/fitted-row.ts';
 
 export const command = defineCommand({
   about:
@@ -24,10 +25,12 @@ export const command = defineCommand({
     const remote = await remoteStatus(context);
     const status = await localStatus(context, remote === undefined);
     const health = status && (await localHealth(context));
-    const own = status === undefined ? [] : localLines(status, health);
+    const own = status === undefined ? [] : localLines(status, health, context);
+    const fitted = (lines: readonly string[], of = ''): string[] =>
+      lines.flatMap((line) => factLines(of + line.slice(0, 10), line.slice(10), context));
     await context.output.result({ ...status, health, remote }, [
-      ...(remote === undefined ? [] : remoteLines(remote)),
-      ...(remote === undefined ? own : own.map((line) => `local ${line}`)),
+      ...(remote === undefined ? [] : fitted(remoteLines(remote))),
+      ...fitted(own, remote === undefined ? '' : 'local '),
     ]);
     const code = status?.kubo?.status === 'failing' ? 'pinning_unavailable' : troubleOf(health);
     return code === undefined ? 0 : exitOf({ code });
@@ -95,13 +98,13 @@ function healthLines({ status, storage, services = [] }: Health): string[] {
   return (troubles.length === 0 ? [status] : troubles).map((text) => `health    ${text}`);
 }
 
-function localLines(status: Status, health: Health | undefined): string[] {
+function localLines(status: Status, health: Health | undefined, context: Context): string[] {
   return [
     `service   ${status.url}`,
     ...(health === undefined ? [] : healthLines(health)),
     ...kuboLines(status),
     `ipfs      ${status.ipfs}, built in, not on the network`,
-    `process   ${status.pid}, since ${status.startedAt}`,
+    `process   ${status.pid}, since ${shownTime(status.startedAt, context)}`,
     `version   ${status.version}`,
     `requests  ${status.running} running`,
   ];

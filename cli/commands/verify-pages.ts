@@ -10,6 +10,7 @@ import { manifestFile, shippedManifest, type PagesManifest } from '../local/code
 import { askingAt, checkPages, parseManifest, type CheckedPages } from '../remote/pages-check.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
+import { factLines } from '../terminal/fitted-row.ts';
 import { visible } from '../terminal/output.ts';
 import { countText } from '../terminal/size.ts';
 
@@ -51,8 +52,8 @@ export const command = defineCommand({
     if (state === 'changed' && checked.differences.length > 0) await refuseUpdate(before, url, context);
     const { version, hash } = manifest;
     const { requests, differences } = checked;
-    const lines = differences.map(
-      ({ path, what, count, browser }) => `/${path}: ${what}, ${countText(count, 'time')}, first as ${browser}`,
+    const lines = differences.flatMap(({ path, what, count, browser }) =>
+      factLines(`/${path}: `, `${what}, ${countText(count, 'time')}, first as ${browser}`, context),
     );
     const object = { state, version, hash, served: before, requests, differences };
     await output.result(object, state === 'changed' ? lines : []);

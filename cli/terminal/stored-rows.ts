@@ -2,7 +2,7 @@
  * The lines of `sealpin list`: for a terminal of some width, for other programs, or with
  * everything.
  */
-import { fittedRow, isNarrow } from './fitted-row.ts';
+import { fittedRow, isNarrow, localTime } from './fitted-row.ts';
 import { sizeText } from './size.ts';
 
 /**
@@ -79,12 +79,4 @@ function nameOrDash({ name }: StoredRow): string {
 
 function remarkOf({ state, service }: StoredRow): string {
   return { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(service).host})` }[state];
-}
-
-/** A time in the zone of this machine, to the minute. */
-function localTime(iso: string): string {
-  const time = new Date(iso);
-  const two = (number: number): string => String(number).padStart(2, '0');
-  const day = [time.getFullYear(), two(time.getMonth() + 1), two(time.getDate())].join('-');
-  return `${day} ${two(time.getHours())}:${two(time.getMinutes())}`;
 }

@@ -33,11 +33,16 @@ const commandStart = ': sealpin ';
  */
 export function wrapMessage(text: string, columns: number): string[] {
   if (text.length <= columns) return [text];
-  const at = text.indexOf(commandStart);
-  const prose = at === -1 ? text : text.slice(0, at + 1);
-  const command = at === -1 ? [] : [text.slice(at + 2)];
-  const [first = '', ...others] = fillLines([...prose.split(' '), ...command], columns - indent.length);
+  const [first = '', ...others] = wrapWords(text, columns - indent.length);
   return [first, ...others.map((line) => indent + line)];
 }
 
 const indent = '  ';
+
+/** Breaks text between its words, but for a command at its end (`wrapMessage`). */
+export function wrapWords(text: string, columns: number): string[] {
+  const at = text.indexOf(commandStart);
+  const prose = at === -1 ? text : text.slice(0, at + 1);
+  const command = at === -1 ? [] : [text.slice(at + 2)];
+  return fillLines([...prose.split(' '), ...command], columns);
+}

@@ -14,7 +14,7 @@ import { itemOf, present } from '../../../testkit/present.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
 import { madeOnce } from '../../../testkit/run-cache.ts';
 import { keptFile, workerCode } from '../../local/code/worker-code.ts';
-import { Collector, run } from '../environment.ts';
+import { Collector, run, type Overrides } from '../environment.ts';
 
 export type Ran = { code: number | null; stdout: string; stderr: string };
 
@@ -34,8 +34,12 @@ export function sealpin(args: readonly string[], env: Record<string, string> = {
 }
 
 /** The same in this process, at a third of the cost: for tests whose subject is not the process. */
-export async function here(args: readonly string[], vars: Record<string, string> = {}): Promise<Ran> {
-  const { exit, stdout, stderr } = await run(args, '/', { env: vars });
+export async function here(
+  args: readonly string[],
+  vars: Record<string, string> = {},
+  overrides: Overrides = {},
+): Promise<Ran> {
+  const { exit, stdout, stderr } = await run(args, '/', { env: vars, ...overrides });
   return { code: exit, stdout, stderr };
 }
 

@@ -13,7 +13,7 @@ import { isRunning } from '../../local/process.ts';
 import { quoted } from '../../terminal/local-commands.ts';
 import { localService } from '../../local/control.ts';
 import { readState, localPaths } from '../../local/state.ts';
-import { temporaryDirectory } from '../environment.ts';
+import { Collector, temporaryDirectory } from '../environment.ts';
 import { health, hostile } from '../hostile.ts';
 import { ask, endedAfterEach, here, remove, sealpin, startHere, store } from './harness.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
@@ -204,6 +204,10 @@ describe('in the background', () => {
     expect(health.status).toBe(200);
     const status = await here(['status', '--json', flag]);
     expect(JSON.parse(status.stdout)).toMatchObject({ url, running: 0 });
+    const stdout = Object.assign(new Collector(), { isTTY: true, columns: 40 });
+    const narrow = (await here(['status', flag], {}, { stdout })).stdout.trimEnd().split('\n');
+    expect(narrow.slice(0, 4)).toEqual(['service', `  ${url}`, 'health', '  ok']);
+    expect(Math.max(...narrow.map((line) => line.length))).toBeLessThanOrEqual(40);
     expect((await stat(log)).mode & 0o777).toBe(0o600);
 
     // The log is kept by a second start, and by the next service as service.log.1.
