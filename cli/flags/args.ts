@@ -87,7 +87,7 @@ export const newPasswordFlags = {
 export const pairFlags = {
   output: valueFlag('dir', 'Put the pair into this directory', { path: 'folder' }),
   'post-quantum': toggle(
-    'A pair that also resists quantum computers (age1tagpq1…). The service keeps no names for it, and no inbox takes it',
+    'A pair that also resists quantum computers (age1tagpq1…); a service keeps no names for it, no inbox takes it',
   ),
   protect: toggle('Protect private.key with a password, which you enter twice'),
   ...newPasswordFlags,
