@@ -6,7 +6,7 @@ import { sealFileDetails } from '../../../shared/link/index.ts';
 import { client, jsonOf, problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { first } from '../../../testkit/present.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
-import { dayMs, hourMs, share, soon } from '../invitations/guest.ts';
+import { dayMs, hourMs, invite, share, soon, store } from '../invitations/guest.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { replacedBy } from './rotating.ts';
 
@@ -55,10 +55,14 @@ beforeAll(async () => {
 afterAll(() => service.close());
 const operator = () => client(service.url, adminToken);
 
-async function backUp(id: string): Promise<BackupPage[]> {
+/** @param read called with each page before the next one is read */
+async function backUp(id: string, read = async (_page: BackupPage) => {}): Promise<BackupPage[]> {
   const pages: BackupPage[] = [];
-  for (let next: string | null = ''; next !== null; next = pages.at(-1)?.next ?? null)
-    pages.push(await operator().backUpAccount({ id, limit: 2, ...(next === '' ? {} : { cursor: next }) }));
+  for (let next: string | null = ''; next !== null; next = pages.at(-1)?.next ?? null) {
+    const page = await operator().backUpAccount({ id, limit: 2, ...(next === '' ? {} : { cursor: next }) });
+    pages.push(page);
+    await read(page);
+  }
   return pages;
 }
 
@@ -148,6 +152,37 @@ describe('after a restoration', () => {
     const left = (await owner.call.listFiles()).files.map(({ fileId }) => fileId);
     expect(left.toSorted()).toEqual([named, parcel].toSorted());
     expect(left).not.toContain(forgotten);
+  });
+
+  it.each<{ by: string; keep(owner: Owner): Promise<{ fileId: string; keep(): Promise<unknown> }> }>([
+    {
+      by: 'a delivery',
+      async keep({ call }) {
+        const stored = call.ask('storePlain', { provisional: true }, { body: crypto.randomUUID() });
+        const { fileId } = await jsonOf<{ fileId: string }>(stored, 201);
+        return { fileId, keep: () => jsonOf(call.ask('storePlain', { names: fileId }, { body: fileId }), 201) };
+      },
+    },
+    {
+      by: 'the link of a guest',
+      async keep({ call }) {
+        const guest = await invite(call);
+        const { fileId } = await store(guest, 9);
+        return { fileId, keep: () => share(guest, [fileId]) };
+      },
+    },
+  ])('a file stays that was kept by $by after its page was read', async ({ keep }) => {
+    const owner = await newOwner(service);
+    const kept = await keep(owner);
+    // The next page begins with files, too.
+    for (let more = 0; more < 2; more += 1) await owner.call.store('plain', `${more} of ${owner.id}`);
+    const pages = await backUp(owner.id, async ({ files }) => {
+      if (files.some(({ fileId }) => fileId === kept.fileId)) await kept.keep();
+    });
+    await restore(owner, pages);
+    expect(await owner.object.rows('provisional_file')).toEqual([]);
+    await owner.object.ring(2 * dayMs);
+    expect((await owner.call.listFiles()).files.map(({ fileId }) => fileId)).toContain(kept.fileId);
   });
 
   it('a signed URL that was used once stays used, until it has expired', async () => {

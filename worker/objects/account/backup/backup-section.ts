@@ -128,10 +128,14 @@ const fileSection = section('files', 'f', fileRows, (sql, file, nowMs) => {
   for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
   if (denied) insert(sql, 'denied_file', { file_id: fileId });
   if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
-  for (const name of names) insert(sql, 'named_file', { named_by: fileId, file_id: name });
+  const provisional = new ProvisionalFiles(sql);
+  for (const name of names) {
+    insert(sql, 'named_file', { named_by: fileId, file_id: name });
+    // It may have been named after its own page was read.
+    provisional.remove(name);
+  }
   if (isProvisional !== true) return;
   // Its time begins again: its sender could not go on meanwhile.
-  const provisional = new ProvisionalFiles(sql);
   provisional.add(fileId, createdBy);
   provisional.begin(fileId, nowMs);
 });
@@ -213,6 +217,9 @@ function signedUseRows(sql: SqlStorage, after: string, limit: number): Placed<Ba
 const shareSection = section('shares', 's', shareRows, (sql, { number, ...share }) => {
   const row = parsed(shareColumns, share);
   insertShare(sql, { ...row, number, state: 'active', due: row.expiresAt + shareRetentionMs });
+  // It may have been made after the pages of its files were read.
+  const isGuests = exists(sql, `api_key WHERE id = ? AND scopes = 'send'`, share.createdBy);
+  for (const fileId of isGuests ? share.files : []) new ProvisionalFiles(sql).remove(fileId);
 });
 
 function shareRows(sql: SqlStorage, after: string, limit: number): Placed<BackupShareRow>[] {
