@@ -38,7 +38,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a pending upload has no end',
     file: 'worker/objects/account/calls/pending-calls.ts',
-    from: 'files.add(file, key.id, createdAt, createdAt + pendingMs);',
+    from: 'files.add(file, key.id, createdAt, due);',
     to: 'files.add(file, key.id, createdAt, null);',
     seed: '12',
     found: /row of file|nobody needs/,

@@ -68,6 +68,19 @@ async function partsOf(owner: Owner): Promise<string[]> {
   return cids;
 }
 
+it('the parts of an upload in one request stay for as long as its pin may take', async () => {
+  const owner = await newOwner(service);
+  const bytes = random(48 * mib);
+  await owner.object.fail('commit', 'held');
+  const stored = owner.call.store('plain', bytes);
+  await expect.poll(() => owner.object.awaits('commit'), { timeout: 20_000 }).toBe(false);
+  const parts = await partsOf(owner);
+  await owner.object.ring(dayMs / 24 + 300_000);
+  expect(await partsOf(owner)).toEqual(parts);
+  await owner.object.fail('commit', 'let go');
+  expect(Buffer.compare(await owner.call.read((await stored).fileId), bytes)).toBe(0);
+});
+
 it.each(modesInForm)('%s: continues after the service was killed, and a day later', async (mode) => {
   const bytes = random(2 * mib + 77);
   const { apiKey, account } = await service.account();

@@ -137,7 +137,7 @@ export class PendingCalls extends AccountCalls {
     file: NewFile,
     terms: UploadTerms,
   ): Promise<Result<(PinPlan & { createdAt: number }) | { spki: Uint8Array }>> {
-    const { claims, files, alarm, env, now } = this.context;
+    const { claims, files, parts, alarm, env, now } = this.context;
     return this.context.as(hash, storing, async ({ key, account: { id: account, spki } }) => {
       if (file.header !== null && !this.context.isCurrent(terms.spki)) return { ok: true, spki };
       const createdAt = now();
@@ -152,6 +152,7 @@ export class PendingCalls extends AccountCalls {
       if (failure !== undefined) return failure;
       const due = createdAt + pendingMs + longestPinMs(file.bytes);
       files.add(file, key.id, createdAt, due);
+      parts.keepUntil(fileId, due);
       if (isProvisional || isInvitation(key)) files.provisional.add(fileId, key.id);
       await alarm.by(due);
       const result = await addReference(env, { cid, service, fileId, account, requestId });
