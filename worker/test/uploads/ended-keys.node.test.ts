@@ -77,7 +77,7 @@ it('an upload in several requests whose key is revoked while its file is being s
   await expect.poll(() => owner.object.awaits('addReference')).toBe(false);
   await owner.call.revokeKey({ id: writer.id });
   await owner.object.fail('addReference', 'let go');
-  await sent;
+  expect(await problemOf(sent)).toBe('404 not_found');
   expect(await owner.object.rows('file')).toEqual([]);
   expect(await owner.object.rows('upload')).toEqual([]);
 });

@@ -21,7 +21,7 @@ import {
   stateOf,
   version,
 } from './tus-client.ts';
-import { present } from '../../../testkit/present.ts';
+import { first, present } from '../../../testkit/present.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 
 let peer: Peer;
@@ -324,13 +324,14 @@ describe('a file whose bytes have all arrived', () => {
     const last = patch(owner.call, path, 0, bytes);
     const turn = await held;
     peer.onCommand = undefined;
+    const cid = String(first(await owner.object.rows('upload'))['cid']);
     expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
     // What is due now goes out before the service has pinned it.
     await owner.object.ring(10_000);
     // The end of the upload has ended the request, which may have arrived all the same.
     const passed = await turn.pass().catch(() => undefined);
     passed?.deliver();
-    const cid = present((await last).headers.get('Sealpin-Cid'));
+    expect(await problemOf(last)).toBe('404 not_found');
     await sweep(service, [owner], [cid]);
     for (const table of ['file', 'outbox', 'upload'] as const)
       expect((await owner.object.rows(table)).length, table).toBe(0);

@@ -59,7 +59,7 @@ export class UploadFinisher extends WithContext<AccountContext> {
    * @returns the CID of the file; `cid_mismatch`, `gone`, `not_found`
    */
   async begin(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
-    const { uploads, alarm, now } = this.context;
+    const { uploads, files, alarm, now } = this.context;
     const upload = uploads.find(uploadId);
     if (upload === undefined) return err('not_found');
     if (upload.state === 'failed') return err(upload.code ?? 'gone');
@@ -77,6 +77,8 @@ export class UploadFinisher extends WithContext<AccountContext> {
       await alarm.by(now());
     } else await this.attempt(uploadId);
     const { state, code } = uploads.find(uploadId) ?? {};
+    // Its key was revoked meanwhile, or it was ended.
+    if (state === undefined && files.find(uploadId) === undefined) return err('not_found');
     return state === 'failed' && code ? err(code) : { ok: true, cid };
   }
 
