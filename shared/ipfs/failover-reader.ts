@@ -172,7 +172,10 @@ export class FailoverReader {
     search.failures.push({ source, error });
     if (source.car && error.reason === 'broken_off') search.brokenOff = source;
     if (cause instanceof IntegrityError) onMismatch?.(source, search.request.cid.text);
-    const count = cause instanceof IntegrityError ? maxStrikes : (strikes.get(source)?.count ?? 0) + 1;
+    const before = strikes.get(source);
+    // Who is asked in spite of its strikes may have other blocks, though it is not reached now.
+    if (before !== undefined && before.count >= maxStrikes) return;
+    const count = cause instanceof IntegrityError ? maxStrikes : (before?.count ?? 0) + 1;
     strikes.set(source, { count, error });
   }
 

@@ -212,6 +212,28 @@ describe('openFile', () => {
     }
   });
 
+  it('S62: a source with a damaged block is asked for others again after it was away', async () => {
+    const two = await stored(randomBytes(2 * leafBytes));
+    let isAway = false;
+    const [damaged, lacking] = [
+      inState(['damaged', 'whole'], two, 'damaged'),
+      inState(['whole', 'lacking'], two, 'lacking'),
+    ];
+    const source: BlockSource = {
+      ...itemOf(damaged, 0),
+      block: (cid, signal) =>
+        isAway
+          ? Promise.reject(new SealpinError('service_unreachable', 'away'))
+          : itemOf(damaged, 0).block(cid, signal),
+    };
+    const file = await openFile(two.cid, [source, itemOf(lacking, 0)]);
+    expect(identical(await bytesOf(file.read(0, leafBytes)), two.file.subarray(0, leafBytes))).toBe(true);
+    isAway = true;
+    await expect(bytesOf(file.read(leafBytes))).rejects.toMatchObject({ code: 'service_unreachable' });
+    isAway = false;
+    expect(identical(await bytesOf(file.read(leafBytes)), two.file.subarray(leafBytes))).toBe(true);
+  });
+
   it('S73: fails when no source has a block any more', async () => {
     const { cid, blocks, single } = await stored(randomBytes(2 * leafBytes));
     blocks.delete(itemOf([...blocks.keys()], 1));
