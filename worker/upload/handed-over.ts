@@ -6,6 +6,7 @@ import type { ContentKind } from '../../shared/api.ts';
 import { refusalBy } from '../backends/http-failures.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { partMs, treeOf } from '../../shared/ipfs/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { within } from '../../shared/streams/timing.ts';
 import { recognize } from './leaf-source.ts';
 import type { Part } from './part-writer.ts';
@@ -100,6 +101,6 @@ async function* reports<T extends object>(
     signal.throwIfAborted();
     throw error instanceof SealpinError ? error : new SealpinError('body_incomplete', undefined, { cause: error });
   } finally {
-    await reader.cancel().catch(() => undefined); // what came before is the one to report
+    await cancelQuietly(reader); // what came before is the one to report
   }
 }

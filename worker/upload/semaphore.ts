@@ -112,6 +112,7 @@ export class Semaphore {
     const now = this.#now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
     for (const waiting of this.#waiting) {
+      if (this.taken >= this.#count) return;
       const { by, permits } = waiting;
       if (this.taken + permits > this.#count) continue;
       const own = [...this.#held].filter((each) => by !== undefined && each.by === by);

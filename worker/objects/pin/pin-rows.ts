@@ -113,7 +113,7 @@ const laterColumns = {
   object: optional(text('object')),
   /**
    * Time until which a pin may come whose requester is gone, in ms; null: none may. While one is
-   * requested, a time that does not come.
+   * requested, far ahead.
    */
   late_until: optional(integer('late_until')),
 };

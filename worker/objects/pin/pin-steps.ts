@@ -3,6 +3,7 @@
  * removals.
  */
 import { leafBytes } from '../../../shared/ipfs/index.ts';
+import { dayMs } from '../../../shared/time.ts';
 import type { Env } from '../../env.ts';
 import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
@@ -90,7 +91,7 @@ export async function pinningNow<T>({ rows, now }: WorkContext, row: PinRow, pin
   const late = (): number => now() + lateMs;
   // One operation at a time for each CID: what was running before has ended, or died.
   const before = row.late_until === null ? null : Math.min(row.late_until, late());
-  rows.change(row, { late_until: Number.MAX_SAFE_INTEGER });
+  rows.change(row, { late_until: now() + dayMs });
   const pinned = await onFailure(pin(), () => rows.change(row, { late_until: late() }));
   rows.change(row, { late_until: before });
   return pinned;

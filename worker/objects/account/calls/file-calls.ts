@@ -190,7 +190,11 @@ export class FileCalls extends AccountCalls {
     if (expired.length === 0) return;
     const requestId = crypto.randomUUID();
     this.context.transaction(() => {
-      for (const fileId of expired) removeFile(this.context, fileId, 'expired', { by: null, requestId });
+      let count = 0;
+      for (const fileId of expired) {
+        if (count >= batch) return;
+        count += removeFile(this.context, fileId, 'expired', { by: null, requestId })?.count ?? 0;
+      }
     });
     await alarm.by(now());
     await erased();
@@ -217,23 +221,24 @@ type Removed = { ended: Ended[]; message: number };
 
 /**
  * Removes a file and what it named, in a transaction of the caller's, who then delivers.
- * @returns undefined where there is none
+ * @returns how many there were; undefined where there is none
  */
 export function removeFile(
   context: AccountContext,
   fileId: string,
   reason: DeletionReason,
   cause: Cause,
-): Removed | undefined {
+): (Removed & { count: number }) | undefined {
   const removed = removeAlone(context, fileId, reason, cause);
+  if (removed === undefined) return undefined;
   const ids = [fileId];
   // What these named in turn follows them, in a list: it may be long.
-  for (const id of removed === undefined ? [] : ids) {
+  for (const id of ids) {
     const named = context.files.provisional.release(id);
     for (const each of named) removeAlone(context, each, reason, cause);
     ids.push(...named);
   }
-  return removed;
+  return { ...removed, count: ids.length };
 }
 
 /** Removes a file, with the upload that stored it. */
