@@ -70,7 +70,7 @@ export type Controls = {
 export type Control = keyof Controls;
 
 /** Questions whose answer takes no work: what delays one is a failure. */
-const prompt: readonly string[] = ['address', 'status', 'health'] satisfies Control[];
+const prompt: readonly string[] = ['address', 'status'] satisfies Control[];
 /** Time between two signs that a question is worked on, in ms. */
 const beatMs = 5_000;
 
@@ -195,20 +195,29 @@ export async function silenceHint(dataDir: string): Promise<string> {
 }
 
 /**
- * Asks the service of a data directory.
+ * Asks the service of a data directory. Before a question that takes work comes one that takes
+ * none: a service of an earlier version says nothing while it works, and one that hangs never does.
  * @param o.timeoutMs the longest silence until it is first heard; `agent` keeps the connection
  * afterwards
  * @throws not_running when no service listens there; service_unreachable when it says nothing; the
  * reason of the signal; otherwise the error that it reports
  */
-export function control<C extends Control>(
+export async function control<C extends Control>(
+  asking: AskedService,
+  name: C,
+  o: QuestionOptions = {},
+): Promise<Awaited<ReturnType<Controls[C]>>> {
+  if (prompt.includes(name)) return await askOnce(asking, name, { timeoutMs: answerMs, ...o });
+  await askOnce(asking, 'status', { timeoutMs: answerMs });
+  return await askOnce(asking, name, { timeoutMs: workMs, ...o });
+}
+
+type QuestionOptions = { timeoutMs?: number; body?: object; agent?: Agent | false };
+
+function askOnce<C extends Control>(
   { dataDir, signal }: AskedService,
   name: C,
-  {
-    timeoutMs = answerMs,
-    body: asked,
-    agent = false,
-  }: { timeoutMs?: number; body?: object; agent?: Agent | false } = {},
+  { timeoutMs, body: asked, agent = false }: QuestionOptions & { timeoutMs: number },
 ): Promise<Awaited<ReturnType<Controls[C]>>> {
   return withSocketPath<Awaited<ReturnType<Controls[C]>>>(
     localPaths(dataDir).control,

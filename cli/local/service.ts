@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { Health, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { within } from '../../shared/streams/timing.ts';
 import { jsonOf } from '../io/json-text.ts';
 import { CleanupStack, once, serialize } from './cleanup-stack.ts';
 import { type Controls, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
@@ -41,6 +42,8 @@ const drainMs = 10_000;
 
 /** Timeout of a question for the address while a crashed workerd is replaced. */
 const restartMs = 5_000;
+/** Longest wait for the number of requests that workerd runs, in ms. */
+const runtimeMs = 5_000;
 
 export type StartOptions = {
   /** Absolute; exists. */
@@ -224,9 +227,12 @@ async function workerdAt(listen: number | SocketFolder, url: string, o: Listenin
 
 /** Asks the Worker for its health. @throws service_unreachable */
 async function askHealth({ ask }: Workerd, { adminToken }: Secrets): ReturnType<Workerd['ask']> {
-  return await ask('/v1/health', { authorization: `Bearer ${adminToken}` }).catch((cause: unknown) => {
-    throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
-  });
+  return await ask('/v1/health', { authorization: `Bearer ${adminToken}` }).catch(silent);
+}
+
+/** Says that workerd does not answer, though this process does. */
+function silent(cause?: unknown): never {
+  throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
 }
 
 /**
@@ -339,7 +345,7 @@ function controlsOf(
       startedAt: o.run.startedAt,
       version: packageJson.version,
       ipfs: o.node.url,
-      running: (await workerd.running()) + (o.direct?.giving.size ?? 0),
+      running: (await within(workerd.running(), runtimeMs, silent)) + (o.direct?.giving.size ?? 0),
       ...(o.recovered.length > 0 && { recovered: o.recovered }),
       ...(await askHomes(o.choice)),
     }),
