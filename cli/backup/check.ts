@@ -63,7 +63,7 @@ export async function requireEntry(layout: Layout, fileId: string, context: Cont
  * @param o.password of the key, if it is known; `onBytes` gets the length of what was found right
  * @returns `bytes`: of intact blobs; `bad`: damaged or missing files, with the reason; `keyFault`:
  * what keeps the key from opening them
- * @throws as `requireAbout`; file_unreadable, decrypt_failed for another password
+ * @throws as `requireAbout`; file_unreadable
  */
 export async function checkBackup(
   layout: Layout,
@@ -106,8 +106,7 @@ async function faultOfKey(
     });
   } catch (error) {
     context.signal.throwIfAborted();
-    // Another password says nothing about the backup.
-    if (!isSealpinError(error) || isSealpinError(error, 'decrypt_failed')) throw error;
+    if (!isSealpinError(error)) throw error;
     return error;
   }
 }

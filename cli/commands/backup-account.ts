@@ -87,6 +87,8 @@ async function check(folder: string, password: string | undefined, context: Cont
           'the account has them',
       },
     );
+  // Another password says nothing about the backup.
+  if (keyFault?.code === 'decrypt_failed') throw keyFault;
   if (keyFault !== undefined)
     throw new SealpinError('content_mismatch', `${folder} cannot be restored: ${keyFault.message}`, {
       hint: keyFault.hint,
