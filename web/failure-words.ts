@@ -69,8 +69,7 @@ const whenSending: typeof byCode = {
 };
 
 /** Tells whether the API key of a page does nothing any more, nor the link that has it. */
-export const isOver = (error: unknown): boolean =>
-  error instanceof EngineError && (error.code === 'unauthorized' || error.code === 'account_disabled');
+export const isOver = (error: unknown): boolean => error instanceof EngineError && error.code === 'unauthorized';
 
 /** Sentences for a guest, who has no API key and no account. */
 let toGuests: Partial<Record<EngineError['code'], string>> = {};

@@ -385,7 +385,7 @@ export const de: Words = {
     scope: 'Dieser API-Schlüssel darf das nicht.',
     forbidden: 'Das erlaubt der Dienst nicht.',
     quota: 'Dafür ist kein Platz: Die Grenze dieses Kontos oder Links ist erreicht.',
-    guest_quota: 'Diese Einladung ist voll. Nehmen Sie einen Link zurück, oder fragen Sie, wer Sie eingeladen hat.',
+    guest_quota: 'Diese Einladung nimmt gerade nichts mehr an. Nehmen Sie einen Link zurück, oder fragen Sie nach.',
     too_large: 'Eine Datei ist größer, als dieser Dienst annimmt.',
     name: 'Der Name einer Datei hat Zeichen, die sich nicht senden lassen. Benennen Sie sie um.',
     too_much: 'Das sind zu viele Dateien, oder die Nachricht ist zu lang. Senden Sie weniger auf einmal.',
