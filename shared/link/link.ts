@@ -107,6 +107,14 @@ const purposes = {
   invitation: 'an invitation, for sending files',
 } as const satisfies Record<Link['kind'], string>;
 
+/** What somebody who needs a link of each kind may ask for. */
+const wanted = {
+  share: 'the link of the files',
+  blob: 'the link of the file',
+  inbox: 'the link of an inbox',
+  invitation: 'an invitation',
+} as const satisfies Record<Link['kind'], string>;
+
 /** Reads a link of certain kinds. @throws as `parseLink`; SealpinError `link_invalid` for others */
 export function parseLinkOf<K extends Link['kind']>(
   text: string,
@@ -117,7 +125,7 @@ export function parseLinkOf<K extends Link['kind']>(
     return { link: link as Extract<Link, { kind: K }>, exposed };
   throw new SealpinError('link_invalid', `this link is ${purposes[link.kind]}`, {
     reason: 'not_a_link',
-    hint: 'open it in a browser',
+    hint: `open it in a browser, or ask for ${wanted[kinds[0] ?? link.kind]}`,
   });
 }
 
