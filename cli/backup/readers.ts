@@ -22,8 +22,8 @@ For many or very large files, with Python 3 and its package "cryptography":
 
     python3 rescue.py backup . ../files
 
-What "sealpin encrypt" made is encrypted once more, with a password or a private.key of
-its owner, which is not in this folder. Save such a file (rescue.py writes it under a
+What "sealpin encrypt" made stays encrypted: a password, or the private.key of its owner,
+opens it, and neither is in this folder. Save such a file (rescue.py writes it under a
 name that ends in .sealpin or .age), choose it in open.html, and give it that.
 
 What each file here is: account.key is the key, with the password on it. files/ has
@@ -45,8 +45,8 @@ Für viele oder sehr große Dateien, mit Python 3 und dem Paket "cryptography":
 
     python3 rescue.py backup . ../dateien
 
-Was "sealpin encrypt" gemacht hat, ist noch einmal verschlüsselt: mit einem Passwort oder einer
-private.key seines Besitzers, die nicht in diesem Ordner ist. Speichern Sie eine solche Datei
+Was "sealpin encrypt" gemacht hat, bleibt verschlüsselt: Ein Passwort oder die private.key seines
+Besitzers öffnet es, und beides ist nicht in diesem Ordner. Speichern Sie eine solche Datei
 (rescue.py gibt ihr einen Namen, der auf .sealpin oder .age endet), wählen Sie sie in open.html,
 und geben Sie das Passwort oder den Schlüssel dazu an.
 

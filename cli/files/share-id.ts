@@ -37,7 +37,7 @@ export async function ownShare(
 /** The error for a link of another service than the one in use. */
 export function otherService(link: Link, { url }: Service): SealpinError {
   return new SealpinError('usage', `the link is of ${link.service}, and the service in use is ${url.href}`, {
-    hint: 'name the service of the link with --profile or --service',
+    hint: 'name the service of the link with --profile or --service; or it has ended, see: sealpin shares',
   });
 }
 

@@ -102,8 +102,8 @@ export async function showShare(
     const { columns, lines } = qrLines(link, isColoured);
     if (stderr.isTTY === true && columns > columnsOf(stderr))
       output.warn(
-        `there is no QR code: it is ${columns} columns wide, and the terminal ${columnsOf(stderr)}; a wider one, ` +
-          'or smaller letters, have room for it',
+        `there is no QR code: it is ${columns} columns wide, and the terminal ${columnsOf(stderr)}; a wider window ` +
+          'or a smaller font has room for it',
       );
     else for (const line of lines) stderr.write(`${line}\n`);
   }

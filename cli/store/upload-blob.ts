@@ -243,6 +243,7 @@ class SpooledUpload {
     const { output, signal, now } = context;
     const state = this.#state;
     let shown = 0;
+    let taken = isResumed ? undefined : 0;
     let progress: ReturnType<typeof output.progress> | undefined;
     let isBroken = false;
     const onRetry = (failure: SealpinError): void => {
@@ -258,7 +259,8 @@ class SpooledUpload {
       maxBodyBytes: limits.requestBytes,
       onOffset: (offset) => {
         isBroken = false;
-        this.#spool.continued(now());
+        if (offset > (taken ?? offset)) this.#spool.continued(now());
+        taken = offset;
         if (progress === undefined) {
           if (isResumed)
             output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);

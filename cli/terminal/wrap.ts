@@ -22,13 +22,13 @@ function fillLines(words: readonly string[], columns: number): string[] {
   return [...lines, line];
 }
 
-/** Beginning of a command to be copied, at the end of a message. */
+/** Beginning of a command to be copied. */
 const commandStart = ': sealpin ';
 
 /**
  * Breaks a message between its words, with the lines after the first indented. A command at its end
- * (`…: sealpin …`) stays whole, and a word that is longer than a line is left to the terminal, so
- * that both can be copied.
+ * or before a semicolon (`…: sealpin …`) stays whole, and a word that is longer than a line is left
+ * to the terminal, so that both can be copied.
  * @param columns of the terminal
  */
 export function wrapMessage(text: string, columns: number): string[] {
@@ -39,10 +39,16 @@ export function wrapMessage(text: string, columns: number): string[] {
 
 const indent = '  ';
 
-/** Breaks text between its words, but for a command at its end (`wrapMessage`). */
+/** Breaks text between its words, but for commands (`wrapMessage`). */
 export function wrapWords(text: string, columns: number): string[] {
+  return fillLines(wordsOf(text), columns);
+}
+
+/** The words of a text, of which a command is one. */
+function wordsOf(text: string): string[] {
   const at = text.indexOf(commandStart);
-  const prose = at === -1 ? text : text.slice(0, at + 1);
-  const command = at === -1 ? [] : [text.slice(at + 2)];
-  return fillLines([...prose.split(' '), ...command], columns);
+  if (at === -1) return text.split(' ');
+  const [command = '', ...rest] = text.slice(at + 2).split('; ');
+  const prose = text.slice(0, at + 1).split(' ');
+  return rest.length === 0 ? [...prose, command] : [...prose, `${command};`, ...wordsOf(rest.join('; '))];
 }
