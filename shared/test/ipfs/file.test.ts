@@ -214,23 +214,14 @@ describe('openFile', () => {
 
   it('S62: a source with a damaged block is asked for others again after it was away', async () => {
     const two = await stored(randomBytes(2 * leafBytes));
-    let isAway = false;
-    const [damaged, lacking] = [
-      inState(['damaged', 'whole'], two, 'damaged'),
-      inState(['whole', 'lacking'], two, 'lacking'),
-    ];
-    const source: BlockSource = {
-      ...itemOf(damaged, 0),
-      block: (cid, signal) =>
-        isAway
-          ? Promise.reject(new SealpinError('service_unreachable', 'away'))
-          : itemOf(damaged, 0).block(cid, signal),
-    };
+    const [damaged, lacking] = [inState(['damaged', 'whole'], two, 'a'), inState(['whole', 'lacking'], two, 'b')];
+    let answer = itemOf(damaged, 0).block;
+    const source: BlockSource = { id: 'a', block: (cid, signal) => answer(cid, signal) };
     const file = await openFile(two.cid, [source, itemOf(lacking, 0)]);
     expect(identical(await bytesOf(file.read(0, leafBytes)), two.file.subarray(0, leafBytes))).toBe(true);
-    isAway = true;
+    answer = () => Promise.reject(new SealpinError('service_unreachable', 'away'));
     await expect(bytesOf(file.read(leafBytes))).rejects.toMatchObject({ code: 'service_unreachable' });
-    isAway = false;
+    answer = itemOf(damaged, 0).block;
     expect(identical(await bytesOf(file.read(leafBytes)), two.file.subarray(leafBytes))).toBe(true);
   });
 
