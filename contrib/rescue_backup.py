@@ -296,16 +296,20 @@ def open_backup(arguments):
     backup = Backup(o.folder, rescue.asking(o.password_file))
     if o.output is not None:
         os.makedirs(o.output, exist_ok=False)
-    damaged = 0
+    damaged = still_sealed = 0
     for file_id in backup.records():
         try:
             name, write = backup.open(file_id)
             if o.output is not None:
                 rescue.write_to(free_path(o.output, name), write)
             print(name)
+            still_sealed += name.endswith((".age", ".sealpin"))
         except (Refused, InvalidTag, *UNREADABLE) as error:
             damaged += 1
             print(f"{file_id}: {error}", file=sys.stderr)
+    if still_sealed:
+        said = "1 file stays" if still_sealed == 1 else f"{still_sealed} files stay"
+        print(f"{said} encrypted; each opens with its own password or key: rescue.py <file> <output>", file=sys.stderr)
     if damaged:
         raise Refused(f"{damaged} file{'' if damaged == 1 else 's'} of the backup cannot be read")
 
