@@ -1,8 +1,13 @@
 /**
  * Limits on how slow a peer may be: at least `bytes` in each `stallMs`, and a response within
- * `responseMs`.
+ * `responseMs`. `pollMs`: the time between two looks at what it works on, 1 s if undefined.
  */
-export type Timeouts = { readonly stallMs: number; readonly bytes: number; readonly responseMs: number };
+export type Timeouts = {
+  readonly stallMs: number;
+  readonly bytes: number;
+  readonly responseMs: number;
+  readonly pollMs?: number;
+};
 
 /**
  * 1 KiB/s is slower than any connection that is of use for files; pinning a large file may take

@@ -8,12 +8,9 @@ import { operatedService } from '../remote/client.ts';
 import { operator } from '../remote/operator-routes.ts';
 import { countText } from '../terminal/size.ts';
 
-/**
- * Time between two looks at the same page, in ms, and how often in a row nothing may happen to it.
- */
-const repairPollMs = 1_000;
+/** Looks at the same page in a row at which nothing may have happened to it. */
 const idlePolls = 20;
-/** The header `Date` has whole seconds. */
+/** The header `Date` has whole seconds. It is the time between two looks, too. */
 const secondMs = 1_000;
 
 export const command = defineCommand({
@@ -27,7 +24,7 @@ export const command = defineCommand({
   interrupted: 'the service continues by itself: the same command shows what is wrong in the end',
   examples: [{ command: 'sealpin repair', does: 'All that the local service, or that of the profile, has' }],
   async run({ context }) {
-    const { output, signal } = context;
+    const { output, signal, timeouts } = context;
     const routes = operator(await operatedService(context), context);
     const begun = await routes.repair();
     const bad: SurveyedPin[] = [];
@@ -40,7 +37,7 @@ export const command = defineCommand({
       idle = waiting === before ? idle + 1 : 0;
       before = waiting;
       if (waiting > 0 && idle < idlePolls) {
-        await sleep(repairPollMs, signal);
+        await sleep(timeouts.pollMs ?? secondMs, signal);
         continue;
       }
       for (const { pin, state } of seen) {

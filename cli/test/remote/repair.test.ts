@@ -1,15 +1,9 @@
 /** What `sealpin repair` says of a service; what it does to files is in `local/verify.test.ts`. */
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { PinPage, SurveyedPin } from '../../../shared/api.ts';
-import type * as Timing from '../../../shared/streams/timing.ts';
 import { hostile, json } from '../hostile.ts';
+import { defaultTimeouts } from '../../timeouts.ts';
 import { run } from '../environment.ts';
-
-// It waits for 20 s where nothing happens.
-vi.mock('../../../shared/streams/timing.ts', async (original) => ({
-  ...(await original<typeof Timing>()),
-  sleep: () => Promise.resolve(),
-}));
 
 const begun = Date.parse('2026-01-02T03:04:05.000Z');
 const earlier = new Date(begun - 3_600_000).toISOString();
@@ -31,6 +25,8 @@ async function repair(pages: PinPage[], ...flags: string[]) {
   });
   const ran = await run(['repair', ...flags, '--service', service.url], '/', {
     env: { SEALPIN_ADMIN_TOKEN: 'secret' },
+    // It looks 20 times where nothing happens.
+    timeouts: { ...defaultTimeouts, pollMs: 0 },
   });
   expect(service.seen.map(({ headers }) => headers.authorization)).toEqual(service.seen.map(() => 'Bearer secret'));
   return { ...ran, requests: service.seen.length };
