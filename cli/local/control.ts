@@ -9,7 +9,7 @@ import { text as textOf } from 'node:stream/consumers';
 import type { Agent, Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import type { Health } from '../../shared/api.ts';
-import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isCode, isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
 import { jsonIn } from '../io/json-text.ts';
@@ -195,8 +195,9 @@ export async function silenceHint(dataDir: string): Promise<string> {
 }
 
 /**
- * Asks the service of a data directory. Before a question that takes work comes one that takes
- * none: a service of an earlier version says nothing while it works, and one that hangs never does.
+ * Asks the service of a data directory. Before a question that takes work comes one that no
+ * service has, and that all refuse at once: one of an earlier version says nothing while it works,
+ * and one that hangs never does.
  * @param o.timeoutMs the longest silence until it is first heard; `agent` keeps the connection
  * afterwards
  * @throws not_running when no service listens there; service_unreachable when it says nothing; the
@@ -208,7 +209,8 @@ export async function control<C extends Control>(
   o: QuestionOptions = {},
 ): Promise<Awaited<ReturnType<Controls[C]>>> {
   if (prompt.includes(name)) return await askOnce(asking, name, { timeoutMs: answerMs, ...o });
-  await askOnce(asking, 'status', { timeoutMs: answerMs });
+  const refused = askOnce(asking, 'nothing' as Control, { timeoutMs: answerMs });
+  await otherwise(refused, 'not_found', undefined);
   return await askOnce(asking, name, { timeoutMs: workMs, ...o });
 }
 

@@ -92,6 +92,16 @@ test('a question goes on for as long as the service works on it', async () => {
   await controls.close();
 });
 
+test('a service whose runtime takes no requests is stopped, and does what it can without one', async () => {
+  const dataDir = join(dir, 'stuck');
+  const stuck = (): Promise<never> => Promise.reject(new SealpinError('service_unreachable', 'it takes no requests'));
+  const controls = await listenForControl(await socketIn(dataDir), { ...calm, address: stuck, status: stuck });
+  expect(await control({ dataDir }, 'stop')).toEqual({});
+  expect(await control({ dataDir }, 'verify')).toMatchObject({ bad: 0 });
+  await expect(control({ dataDir }, 'status')).rejects.toMatchObject({ code: 'service_unreachable' });
+  await controls.close();
+});
+
 test.each([
   { code: 'ENOSPC', syscall: 'copyfile', path: '/state' },
   { code: 'ERR_SQLITE_ERROR', errcode: 13 },

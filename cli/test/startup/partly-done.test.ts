@@ -41,7 +41,6 @@ test('verify --local prints what it has read, and where to continue', async () =
   await mkdir(folder, { recursive: true });
   const first = { blocks: 3, bytes: 30, bad: 0, first: [], next: '1-2' };
   const server = await listenForControl(control, {
-    status: async () => ({}),
     verify: async ({ position }: { position?: string }) => {
       if (position !== undefined) throw new Error('the disk is gone');
       return first;
