@@ -99,21 +99,16 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   return { link: { ...parts, service }, exposed: encoded !== undefined };
 }
 
-/** What a link of each kind is for, after "this link is". */
-const purposes = {
-  share: 'for receiving files',
-  blob: 'for receiving a file',
-  inbox: 'for handing files over to an inbox',
-  invitation: 'an invitation, for sending files',
-} as const satisfies Record<Link['kind'], string>;
-
-/** What somebody who needs a link of each kind may ask for. */
-const wanted = {
-  share: 'the link of the files',
-  blob: 'the link of the file',
-  inbox: 'the link of an inbox',
-  invitation: 'an invitation',
-} as const satisfies Record<Link['kind'], string>;
+/**
+ * What a link of each kind `is`, and what somebody who has another one may `ask` for, in the words
+ * of an error.
+ */
+const kindWords = {
+  share: { is: 'for receiving files', ask: 'the link of the files' },
+  blob: { is: 'for receiving a file', ask: 'the link of the file' },
+  inbox: { is: 'for handing files over to an inbox', ask: 'the link of an inbox' },
+  invitation: { is: 'an invitation, for sending files', ask: 'an invitation' },
+} as const satisfies Record<Link['kind'], object>;
 
 /** Reads a link of certain kinds. @throws as `parseLink`; SealpinError `link_invalid` for others */
 export function parseLinkOf<K extends Link['kind']>(
@@ -123,9 +118,9 @@ export function parseLinkOf<K extends Link['kind']>(
   const { link, exposed } = parseLink(text);
   if ((kinds as readonly Link['kind'][]).includes(link.kind))
     return { link: link as Extract<Link, { kind: K }>, exposed };
-  throw new SealpinError('link_invalid', `this link is ${purposes[link.kind]}`, {
+  throw new SealpinError('link_invalid', `this link is ${kindWords[link.kind].is}`, {
     reason: 'not_a_link',
-    hint: `open it in a browser, or ask for ${wanted[kinds[0] ?? link.kind]}`,
+    hint: `open it in a browser, or ask for ${kindWords[kinds[0] ?? link.kind].ask}`,
   });
 }
 
