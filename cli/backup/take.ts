@@ -16,6 +16,7 @@ import {
 } from '../../shared/crypto/index.ts';
 import { maxHeaderBytes } from '../../shared/crypto/header.ts';
 import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
 import { writeSmall } from '../io/output-file.ts';
@@ -222,7 +223,7 @@ async function containerHeader({ fileId, bytes }: BackupEntry, { http, context }
       throw new SealpinError('content_mismatch', `the container of ${fileId} is not ${bytes} bytes after a header`);
     return await body.read(headerBytes);
   } finally {
-    await body.cancel().catch(() => undefined);
+    await cancelQuietly(body);
   }
 }
 

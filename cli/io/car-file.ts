@@ -3,6 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
+import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from '../errno.ts';
 import { bytesOf } from './byte-stream.ts';
@@ -76,7 +77,7 @@ async function indexOf(
       throw new SealpinError('content_mismatch', `${path}: ${error.message}`, { hint: 'get it again', cause: error });
     throw readFailure(path, error);
   } finally {
-    await reader.cancel().catch(() => undefined);
+    await cancelQuietly(reader);
   }
 }
 
