@@ -1,5 +1,6 @@
 /** Inputs from the process: the entry point (`index.ts`) fills them in, a test makes its own. */
 import type { BlockSource } from '../shared/ipfs/index.ts';
+import type { ProblemObject } from '../shared/problem-object.ts';
 import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
@@ -31,6 +32,8 @@ export type Environment = {
   readonly timeouts: Timeouts;
   /** Permits questions to a person at the terminal. */
   readonly interactive: boolean;
+  /** Takes a failure as well as stderr: for the process that waits for this one (`start --detach`). */
+  readonly onFailure?: ((problem: ProblemObject) => void) | undefined;
 };
 
 /** Context of a command: its environment, its output and the location of its data. */

@@ -1,14 +1,12 @@
 /** `start --detach`: the service as a process of its own, in the background. */
 import { spawn } from 'node:child_process';
 import { isSea } from 'node:sea';
-import { closeSync, fstatSync, openSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { closeSync, openSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { problemError } from '../../client/service-problem.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { statusAt } from './control.ts';
-import { lastRotation } from './log-file.ts';
-import { freeBytes, noRoomToStart } from './node/reserve.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 
@@ -27,14 +25,11 @@ const waitLimits = {
 /** After how long somebody who waits is told where to look, in ms. */
 const patienceMs = 10_000;
 
-/** Room for a line of the log. */
-const logLineBytes = 4096;
-
 /**
  * Starts the service in the background and waits until it takes requests.
  * @param flags of `start`, by their name without the hyphens; those that are undefined are left out
- * @throws internal with the reason that the process gave, or because it does nothing; the reason of
- * the signal
+ * @throws what the process sent when it failed; internal, because it ended without a reason or does
+ * nothing; the reason of the signal
  */
 export async function startDetached(
   { dataDir, env, signal, output }: Pick<Context, 'dataDir' | 'env' | 'signal' | 'output'>,
@@ -46,30 +41,33 @@ export async function startDetached(
   // For appending: another service may be about to write to it. The new one, once it holds the
   // lock, rotates the log.
   const log = openSync(paths.log, 'a', 0o600);
-  const before = { bytes: fstatSync(log).size, rotation: lastRotation(paths.log) };
   // The executable is the program itself.
   const program = isSea() ? [] : process.argv.slice(1, 2);
   const words = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
   const child = spawn(process.execPath, [...process.execArgv, ...program, 'start', ...words, `--data-dir=${dataDir}`], {
     detached: true,
-    stdio: ['ignore', 'ignore', log],
+    stdio: ['ignore', 'ignore', log, 'ipc'],
     env: { ...env, SEALPIN_PASSWORD: undefined, SEALPIN_API_KEY: undefined }, // secrets that the service must not get
     cwd: '/',
   });
   closeSync(log);
-  let hasEnded = false;
-  child.once('exit', () => (hasEnded = true));
+  let problem: Parameters<typeof problemError>[0] | undefined;
+  child.once('message', (message) => (problem = message as typeof problem));
   const begunAt = performance.now();
   let isAnnounced = false;
   let worked = { at: begunAt, cpuMs: 0 };
   for (let lookAt = begunAt + idleMs / 2; performance.now() - worked.at < idleMs; await sleep(50)) {
-    if (hasEnded) throw await failureIn(paths.log, before, dataDir);
+    if (!child.connected) {
+      if (problem !== undefined) throw problemError(problem, { retryAfter: undefined });
+      throw new SealpinError('internal', 'the service ended at once', { hint: `see ${paths.log}` });
+    }
     if (signal.aborted) {
       child.kill('SIGTERM');
       throw signal.reason;
     }
     const ready = await statusAt({ dataDir }, answerMs);
     if (ready !== undefined && ready.pid === child.pid) {
+      child.disconnect();
       child.unref();
       const { account } = await loadSecrets(dataDir);
       const { url, port, recovered = [] } = ready;
@@ -88,27 +86,5 @@ export async function startDetached(
   child.kill('SIGTERM');
   throw new SealpinError('internal', `the service does nothing for ${idleMs / 1000} s, and takes no requests`, {
     hint: `see ${paths.log}`,
-  });
-}
-
-/**
- * The error that the process wrote to its stderr, which is the log: after what was there before,
- * unless the log was rotated.
- */
-async function failureIn(
-  log: string,
-  before: { readonly bytes: number; readonly rotation: bigint | undefined },
-  dataDir: string,
-): Promise<SealpinError> {
-  const all = await readFile(log);
-  // What is new may be as long as what was before; only a full disk leaves no older log.
-  const isRotated = all.length < before.bytes || ![before.rotation, undefined].includes(lastRotation(log));
-  const text = all.subarray(isRotated ? 0 : before.bytes).toString();
-  const find = (kind: string): string | undefined => new RegExp(`^sealpin: ${kind}: (.*)$`, 'm').exec(text)?.[1];
-  const error = find('error');
-  // On a full disk nothing could be written to the log, either.
-  if (error === undefined && freeBytes(dataDir) < logLineBytes) return noRoomToStart(dataDir);
-  return new SealpinError('internal', error ?? 'the service ended at once', {
-    hint: find('hint') ?? `see ${log}`,
   });
 }

@@ -4,14 +4,6 @@
  */
 import { copyFileSync, fstatSync, ftruncateSync, rmSync, statSync } from 'node:fs';
 
-/** The path of the log before. */
-const oldLog = (path: string): string => `${path}.1`;
-
-/** When a log was last rotated, in ns since 1970: undefined where it never was. */
-export function lastRotation(path: string): bigint | undefined {
-  return statSync(oldLog(path), { bigint: true, throwIfNoEntry: false })?.ctimeNs;
-}
-
 /** Bytes of the log and, at most, of the one before it (`service.log.1`). */
 const maxLogBytes = 10 * 2 ** 20;
 
@@ -35,7 +27,7 @@ function isStderr(path: string): boolean {
  */
 export function keepLog(path: string, maxBytes = maxLogBytes): () => void {
   if (!isStderr(path)) return () => undefined;
-  const old = oldLog(path);
+  const old = `${path}.1`;
   const rotate = (): boolean => {
     if (!succeeds(() => copyFileSync(path, old))) {
       succeeds(() => rmSync(old, { force: true }));

@@ -1,6 +1,7 @@
 /** The command line as a process: the only file that reads the process. */
 import { homedir } from 'node:os';
 import { exitOf, SealpinError } from '../../shared/errors.ts';
+import type { ProblemObject } from '../../shared/problem-object.ts';
 import type { Environment } from '../context.ts';
 import { defaultTimeouts } from '../timeouts.ts';
 import { streamFailure } from '../terminal/output.ts';
@@ -62,6 +63,7 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
     });
   }
 
+  let problem: ProblemObject | undefined;
   const environment: Environment = {
     stdin: process.stdin,
     stdout: process.stdout,
@@ -74,8 +76,10 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
     now: Date.now,
     timeouts: defaultTimeouts,
     interactive: true,
+    onFailure: (failure) => (problem = failure),
     ...overrides,
   };
   const exit = await main(process.argv.slice(2), environment);
+  if (problem !== undefined && process.connected) await new Promise((sent) => process.send?.(problem, sent));
   return process.exit(exit === 0 ? 0 : (exitBySignal ?? exit));
 }

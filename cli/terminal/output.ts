@@ -6,7 +6,7 @@
  */
 import type { Writable } from 'node:stream';
 import { defaultMessage, exitOf, SealpinError } from '../../shared/errors.ts';
-import { toProblem } from '../../shared/problem-object.ts';
+import { type ProblemObject, toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
 import { withDataDirectory } from './local-commands.ts';
@@ -25,6 +25,7 @@ export type OutputOptions = {
   readonly now: () => number;
   /** Named by the commands in messages that act on the local service (`withDataDirectory`). */
   readonly dataDir?: string | undefined;
+  readonly onFailure?: ((problem: ProblemObject) => void) | undefined;
 };
 
 /** Output of a command. */
@@ -98,7 +99,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-function problemObject(error: SealpinError, hint: string | undefined): Record<string, unknown> {
+function problemObject(error: SealpinError, hint: string | undefined): ProblemObject {
   const isTitle = error.message === defaultMessage(error.code);
   return toProblem(error, { detail: isTitle ? undefined : error.message, hint });
 }
@@ -173,6 +174,7 @@ export function createOutput(o: OutputOptions): Output {
       bar?.done();
       const error = toSealpinError(thrown);
       const hint = hintFor(error);
+      o.onFailure?.(problemObject(error, hint));
       if (o.json) {
         const problem = problemObject(error, hint && here(hint));
         o.stderr.write(`${visibleJson(warnings.length > 0 ? { ...problem, warnings } : problem)}\n`);

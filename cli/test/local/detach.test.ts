@@ -72,21 +72,20 @@ test.each([
   });
 });
 
-test('a service that fails again and again gives its reason each time', async () => {
+test('a service that fails gives its own reason, also where its log takes nothing', async () => {
   const dataDir = await temporaryDirectory();
-  const program = (say: string): string => `
-    const { keepLog } = await import(${JSON.stringify(join(import.meta.dirname, '../../local/log-file.ts'))});
-    keepLog(${JSON.stringify(localPaths(dataDir).log)});
-    ${say}
-    process.exit(1);`;
-  const failure = (reason: string): string =>
-    program(`process.stderr.write('sealpin: error: ${reason}\\nsealpin: hint: wait\\n');`);
-  for (const reason of ['no cables', 'no cables', 'no power', 'nobody is there', 'no power'])
-    await expect(startInstead(failure(reason), dataDir), reason).rejects.toMatchObject({
-      message: reason,
-      hint: 'wait',
-    });
-  await expect(startInstead(program(''), dataDir)).rejects.toMatchObject({ message: 'the service ended at once' });
+  const problem = { title: 'Disk full', status: 507, code: 'disk_full', detail: 'no room', hint: 'free some space' };
+  const failing = `process.send(${JSON.stringify(problem)}, () => process.exit(7));`;
+  await expect(startInstead(failing, dataDir)).rejects.toMatchObject({
+    code: 'disk_full',
+    message: 'no room',
+    hint: 'free some space',
+  });
+  await expect(startInstead('process.exit(1);', dataDir)).rejects.toMatchObject({
+    code: 'internal',
+    message: 'the service ended at once',
+    hint: `see ${localPaths(dataDir).log}`,
+  });
 });
 
 test('a service that ends is waited for, and one that answers is running', async () => {

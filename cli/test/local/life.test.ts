@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rootCertificates } from 'node:tls';
@@ -120,19 +119,21 @@ describe('the local service', () => {
     expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
   });
 
-  test('says which port is busy, and leaves nothing running', async () => {
+  test('says which port is busy, also in the background, and leaves nothing running', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void other.close());
     const { port } = other.address() as { port: number };
-    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
-    const ran = await here(['start', `--port=${port}`, `--data-dir=${dataDir}`]);
-    await new Promise((resolve) => other.close(resolve));
-    expect(ran).toMatchObject({ code: 1, stdout: '' });
-    expect(ran.stderr).toBe(
-      `sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`,
-    );
-    expect(await readState(dataDir, 'run')).toBeUndefined();
-    await rm(dataDir, { recursive: true });
+    const dataDir = await temporaryDirectory();
+    for (const flags of [[], ['--detach']]) {
+      const ran = await sealpin(['start', ...flags, `--port=${port}`, `--data-dir=${dataDir}`]);
+      expect(ran).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: `sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`,
+      });
+      expect(await readState(dataDir, 'run')).toBeUndefined();
+    }
   });
 
   inCi('without CA certificates says what to install, and runs with those in SSL_CERT_FILE', async (context) => {
