@@ -5,7 +5,8 @@
 import { request as connect, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
-import { backendKind } from '../../testkit/service.ts';
+import { first } from '../../testkit/present.ts';
+import { backendKind, startService, type Service, type ServiceOptions } from '../../testkit/service.ts';
 import { startBucketGate } from './bucket-gate.ts';
 import { stepOfBucket, type Peer, type Step, type Turn } from './turn.ts';
 
@@ -28,6 +29,22 @@ const notFound = JSON.stringify({ Message: 'block was not found locally', Code: 
 /** Starts a peer before a backend, whose URL may change. */
 export async function startPeer(node: string | (() => string)): Promise<Peer> {
   return backendKind === 'r2' ? await startBucketGate() : await startProxy(node);
+}
+
+/** Starts a service of `clock.ts` whose backend is behind a peer, which ends with it. */
+export async function startBehindPeer(o: Pick<ServiceOptions, 'vars'> = {}): Promise<{ service: Service; peer: Peer }> {
+  const peers: Peer[] = [];
+  const through = async (node: string): Promise<string> => {
+    const peer = await startPeer(node);
+    peers.push(peer);
+    return peer.url;
+  };
+  const service = await startService({ entry: 'worker/test/clock.ts', ...o, through });
+  const close = async (): Promise<void> => {
+    await service.close();
+    await first(peers).close();
+  };
+  return { service: { ...service, close }, peer: first(peers) };
 }
 
 async function startProxy(node: string | (() => string)): Promise<Peer> {

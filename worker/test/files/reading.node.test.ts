@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
-import { startPeer, type Peer } from '../peer.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { startBehindPeer, type Peer } from '../peer.ts';
+import { type Service } from '../../../testkit/service.ts';
 import { newOwner, settle, sweep, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
@@ -15,20 +15,11 @@ let owner: Owner;
 let call: Client;
 
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    async through(node) {
-      peer = await startPeer(node);
-      return peer.url;
-    },
-  });
+  ({ service, peer } = await startBehindPeer());
   owner = await newOwner(service);
   call = owner.call;
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 
 const raw = { Accept: 'application/octet-stream' };
 

@@ -8,8 +8,8 @@ import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
-import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { startBehindPeer, type Peer, type Turn } from '../peer.ts';
+import { type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { first, flip, present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
@@ -19,13 +19,7 @@ let peer: Peer;
 let owner: Owner;
 
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    async through(node) {
-      peer = await startPeer(node);
-      return peer.url;
-    },
-  });
+  ({ service, peer } = await startBehindPeer());
 });
 beforeEach(async () => {
   owner = await newOwner(service);
@@ -34,10 +28,7 @@ afterEach(() => {
   peer.onCommand = undefined;
   peer.onBody = undefined;
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 
 type Received = { status: number; headers: Record<string, unknown>; body: Buffer; complete: boolean };
 

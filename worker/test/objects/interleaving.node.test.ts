@@ -5,8 +5,8 @@
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { startBehindPeer, type Peer, type Turn } from '../peer.ts';
+import { type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
@@ -16,19 +16,10 @@ let peer: Peer;
 let owners: Owner[];
 
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    async through(node) {
-      peer = await startPeer(node);
-      return peer.url;
-    },
-  });
+  ({ service, peer } = await startBehindPeer());
   owners = [await newOwner(service), await newOwner(service), await newOwner(service)];
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 
 /** Fates of a command that waits at the gate. */
 const fates = ['pass', 'pass', 'pass', 'refuse', 'lose'] as const;

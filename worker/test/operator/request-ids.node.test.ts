@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { DeletedFiles, StoredFile } from '../../../shared/api.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { type Service } from '../../../testkit/service.ts';
 import { jsonOf } from '../../../testkit/api-client.ts';
-import { startPeer, type Peer, type Turn } from '../peer.ts';
+import { startBehindPeer, type Peer, type Turn } from '../peer.ts';
 import { newOwner, pinObject, type Owner } from '../stored-state.ts';
 
 let service: Service;
@@ -25,16 +25,10 @@ async function record(turn: Turn): Promise<void> {
 }
 
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    through: async (node) => (peer = await startPeer(node)).url,
-  });
+  ({ service, peer } = await startBehindPeer());
   peer.onCommand = record;
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 beforeEach(async () => {
   owner = await newOwner(service);
   asked = [];

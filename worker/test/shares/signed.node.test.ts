@@ -4,9 +4,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, Scope, StoredFile } from '../../../shared/api.ts';
 import { parseApiKey } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, carType, cidOf, encodeNode, sha256 } from '../../../shared/ipfs/index.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, type Init } from '../../../testkit/api-client.ts';
-import { startPeer, type Peer } from '../peer.ts';
+import { startBehindPeer, type Peer } from '../peer.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
@@ -17,20 +17,10 @@ let owner: Owner;
 let anybody: Client;
 
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    vars: { CORS_ORIGINS: 'https://page.example' },
-    async through(node) {
-      peer = await startPeer(node);
-      return peer.url;
-    },
-  });
+  ({ service, peer } = await startBehindPeer({ vars: { CORS_ORIGINS: 'https://page.example' } }));
   anybody = client(service.url, '');
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 beforeEach(async () => {
   peer.onCommand = undefined;
   owner = await newOwner(service);

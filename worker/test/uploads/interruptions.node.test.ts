@@ -5,9 +5,9 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { problemOf, signedPath } from '../../../testkit/api-client.ts';
-import { startPeer, type Peer, type Step, type Turn } from '../peer.ts';
+import { startBehindPeer, type Peer, type Step, type Turn } from '../peer.ts';
 import { newOwner, pinned, pinsParts, sweep, type Owner } from '../stored-state.ts';
-import { backendKind, startService, type Service } from '../../../testkit/service.ts';
+import { backendKind, type Service } from '../../../testkit/service.ts';
 import {
   create,
   expectStored,
@@ -28,19 +28,9 @@ let peer: Peer;
 let service: Service;
 let owner: Owner;
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    vars: { UPLOAD_IDLE_SECONDS: '9' },
-    through: async (node) => {
-      peer = await startPeer(node);
-      return peer.url;
-    },
-  });
+  ({ service, peer } = await startBehindPeer({ vars: { UPLOAD_IDLE_SECONDS: '9' } }));
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 beforeEach(async () => {
   peer.onCommand = undefined;
   owner = await newOwner(service);

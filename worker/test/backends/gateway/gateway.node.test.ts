@@ -9,8 +9,8 @@ import { create as createDigest } from 'multiformats/hashes/digest';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fileFromCar, gateway, openFile, leafBytes } from '../../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../../../../testkit/api-client.ts';
-import { startPeer, type Peer } from '../../peer.ts';
-import { startService, type Service } from '../../../../testkit/service.ts';
+import { startBehindPeer, type Peer } from '../../peer.ts';
+import { type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinObject, pinsParts, settle, sweep, type Owner } from '../../stored-state.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
 
@@ -22,22 +22,13 @@ let cid: string;
 let small: string;
 
 beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    async through(url) {
-      peer = await startPeer(url);
-      return peer.url;
-    },
-  });
+  ({ service, peer } = await startBehindPeer());
   owner = await newOwner(service);
   ({ cid } = await owner.call.store('plain', bytes));
   await settle(service, cid);
   ({ cid: small } = await owner.call.store('plain', 'hello world'));
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-});
+afterAll(() => service.close());
 
 const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
   fetch(`${service.url}/ipfs/${path}`, { headers, method, redirect: 'manual' });
