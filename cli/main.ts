@@ -58,12 +58,7 @@ async function overview(columns: number, groups = firstPage): Promise<string> {
   return mainUsage(groups, columns);
 }
 
-async function runCommand(
-  command: Command,
-  words: readonly string[],
-  environment: Environment,
-  json: boolean,
-): Promise<number> {
+async function runCommand(command: Command, words: readonly string[], environment: Environment, json: boolean) {
   let output = createOutput({ ...environment, json, quiet: false });
   try {
     const parsed = command.parse(words);

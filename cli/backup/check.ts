@@ -93,12 +93,7 @@ export async function checkBackup(
   return { files: ids.length, bytes: [...sizes.values()].reduce((sum, each) => sum + each, 0), bad, keyFault };
 }
 
-async function faultOfKey(
-  layout: Layout,
-  about: About,
-  password: string | undefined,
-  context: Context,
-): Promise<SealpinError | undefined> {
+async function faultOfKey(layout: Layout, about: About, password: string | undefined, context: Context) {
   try {
     if ((await checkKey(layout, about, async () => password, context)) !== undefined) return undefined;
     return new SealpinError('config_invalid', 'account.key is missing', {
@@ -115,12 +110,7 @@ async function faultOfKey(
  * @returns the bytes of the blob
  * @throws file_not_found, wrong_kind, content_mismatch, not_found for a missing block
  */
-async function checkBlob(
-  layout: Layout,
-  cid: string,
-  onBytes: (bytes: number) => void,
-  context: Context,
-): Promise<number> {
+async function checkBlob(layout: Layout, cid: string, onBytes: (bytes: number) => void, context: Context) {
   const car = await openCar(carPath(layout, cid), context);
   try {
     const file = await openFile(cid, [car.source], optionsOf(context));

@@ -147,11 +147,7 @@ export async function writeAbout({ about: path }: Layout, about: About, environm
  * @returns undefined where there is none
  * @throws config_invalid also for that of another file
  */
-export async function readEntry(
-  layout: Layout,
-  fileId: string,
-  environment: Reading,
-): Promise<BackupEntry | undefined> {
+export async function readEntry(layout: Layout, fileId: string, environment: Reading) {
   const entry = await readRecord(entryPath(layout, fileId), BackupEntry, environment);
   if (entry === undefined || entry.fileId === fileId) return entry;
   throw new SealpinError('config_invalid', `the record of ${fileId} is that of another file`, { hint: removeRecord });

@@ -123,10 +123,7 @@ function markPath({ folder }: Pick<Restoring, 'folder'>, fileId: string): string
 }
 
 /** @returns `failures`: what ended the run, then those of files */
-async function restoreAll(
-  ids: readonly string[],
-  run: Restoring,
-): Promise<{ restored: number; expired: number; failures: readonly unknown[] }> {
+async function restoreAll(ids: readonly string[], run: Restoring) {
   const { context, canEnd } = run;
   const failures: unknown[] = [];
   let restored = 0;
@@ -179,11 +176,7 @@ async function restoreFile(entry: BackupEntry, run: Restoring): Promise<void> {
 }
 
 /** A file with this blob that an interrupted run stored, and did not write down. */
-function storedBefore(
-  { cid, bytes }: BackupEntry,
-  { filename }: Details,
-  { here, claimed }: Restoring,
-): Copied | undefined {
+function storedBefore({ cid, bytes }: BackupEntry, { filename }: Details, { here, claimed }: Restoring) {
   for (const file of here.values())
     if (file.cid === cid && file.mode === 'plain' && !claimed.has(file.fileId))
       if (file.filename === null || file.filename === filename) return { fileId: file.fileId, cid, bytes };

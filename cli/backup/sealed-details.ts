@@ -3,7 +3,7 @@
  * encrypted.
  */
 import * as v from 'valibot';
-import { open, openContainerHeader, type FileInfo, type Identity, type Recipient } from '../../shared/crypto/index.ts';
+import { open, openContainerHeader, type Identity, type Recipient } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { sealText } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
@@ -34,10 +34,7 @@ export async function openDetails({ fileId, sealed }: BackupEntry, identities: r
  * Opens the header of a file that the service encrypted.
  * @throws as `openDetails`, header_invalid
  */
-export async function openSealedHeader(
-  { fileId, header }: BackupEntry,
-  identities: readonly Identity[],
-): Promise<{ readonly fileKey: Uint8Array; readonly file: FileInfo }> {
+export async function openSealedHeader({ fileId, header }: BackupEntry, identities: readonly Identity[]) {
   if (header === undefined) throw damaged(fileId);
   const container = streamOf(Buffer.from(header, 'base64'));
   return openContainerHeader(container, { fileId, identities, provider: nodeProvider });

@@ -189,11 +189,7 @@ async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   return true;
 }
 
-async function sealedOf(
-  file: StoredFile,
-  entry: BackupEntry,
-  run: Taking,
-): Promise<Pick<BackupEntry, 'header' | 'sealed'>> {
+async function sealedOf(file: StoredFile, entry: BackupEntry, run: Taking) {
   if (file.mode === 'encrypted') {
     const header = Buffer.from(await containerHeader(entry, run)).toString('base64');
     // A header that does not open is no backup of the file.
@@ -249,12 +245,7 @@ async function isOurs(fileId: string, { layout, identities, context }: Taking): 
  * Removes files that the account no longer has, with their blobs.
  * @param used the blobs of the files that it has
  */
-async function prune(
-  layout: Layout,
-  gone: readonly string[],
-  used: ReadonlySet<string>,
-  context: Context,
-): Promise<void> {
+async function prune(layout: Layout, gone: readonly string[], used: ReadonlySet<string>, context: Context) {
   for (const fileId of gone) {
     const entry = await soundEntry(fileId, layout, context);
     if (entry !== undefined && !used.has(entry.cid)) await removePart(carPath(layout, entry.cid));

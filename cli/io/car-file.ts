@@ -49,11 +49,7 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
 /** Location of each block, by its CID. */
 type Blocks = ReadonlyMap<string, { readonly offset: number; readonly bytes: number }>;
 
-async function indexOf(
-  handle: FileHandle,
-  path: string,
-  signal: AbortSignal,
-): Promise<{ readonly root: string; readonly blocks: Blocks }> {
+async function indexOf(handle: FileHandle, path: string, signal: AbortSignal) {
   const reader = carReader(bytesOf(handle));
   const blocks = new Map<string, { offset: number; bytes: number }>();
   let hasHeader = false;

@@ -166,10 +166,7 @@ function webStreamOf(readable: Readable, name: string, signal: AbortSignal): Rea
  * password has a use; `what` it should be, for the message
  * @throws file_not_found, file_unreadable
  */
-export async function readSmall(
-  path: string,
-  o: { limitBytes?: number; what: string; environment: Reading },
-): Promise<Uint8Array> {
+export async function readSmall(path: string, o: { limitBytes?: number; what: string; environment: Reading }) {
   const input = await openSmall(path, o);
   try {
     return await readAll(
@@ -199,10 +196,7 @@ async function openSmall(path: string, o: { what: string; environment: Reading }
  * Reports that other users can read a file; false where the system has no such permissions, and for
  * standard input.
  */
-export async function isOpenToOthers(
-  path: string,
-  environment: Pick<Environment, 'cwd' | 'platform'>,
-): Promise<boolean> {
+export async function isOpenToOthers(path: string, environment: Pick<Environment, 'cwd' | 'platform'>) {
   if (environment.platform === 'win32' || path === '-') return false;
   const stats = await promisify(fs.stat)(resolve(environment.cwd, path));
   return stats.isFile() && (stats.mode & 0o077) !== 0;

@@ -92,11 +92,7 @@ export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
   return new FileSink(path, target, o);
 }
 
-async function refuseTarget(
-  path: string,
-  target: string,
-  o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>,
-): Promise<void> {
+async function refuseTarget(path: string, target: string, o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>) {
   const found = await ifMissing(lstat(target), undefined);
   if (found === undefined) return;
   if (o.input !== undefined) {

@@ -6,11 +6,7 @@ import { DatabaseSync, type DatabaseSyncOptions } from 'node:sqlite';
 import { ifMissing } from '../errno.ts';
 
 /** Opens a database, and closes it after its use. */
-export function withDatabase<T>(
-  path: PathLike,
-  use: (database: DatabaseSync) => T,
-  options: DatabaseSyncOptions = {},
-): T {
+export function withDatabase<T>(path: PathLike, use: (database: DatabaseSync) => T, options: DatabaseSyncOptions = {}) {
   const database = new DatabaseSync(path, options);
   try {
     return use(database);

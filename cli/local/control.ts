@@ -270,10 +270,7 @@ function answerIn<C extends Control>(status: number | undefined, text: string): 
  * @param at where it must be, as otherwise it is not asked
  * @throws service_unreachable when it runs but takes no requests
  */
-export async function localService(
-  asking: AskedService,
-  at?: URL,
-): Promise<{ url: string; isDirect: boolean; apiKey: string | undefined; adminToken: string } | undefined> {
+export async function localService(asking: AskedService, at?: URL) {
   const { dataDir } = asking;
   const run = await readState(dataDir, 'run');
   if (run === undefined || !isRunning(run.service)) return undefined;

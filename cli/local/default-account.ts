@@ -6,11 +6,7 @@ import { writeState } from './state.ts';
 import type { Secrets } from './state.ts';
 
 /** The account in the secrets, or a new one, which is saved there. @throws service_answer */
-export async function openAccount(
-  url: string,
-  dataDir: string,
-  secrets: Secrets,
-): Promise<{ account: string; apiKey: string }> {
+export async function openAccount(url: string, dataDir: string, secrets: Secrets) {
   const { account, apiKey } = secrets;
   if (account !== undefined && apiKey !== undefined) return { account, apiKey };
   const response = await fetch(`${url}/v1/operator/accounts`, {

@@ -102,11 +102,7 @@ const bodyPieceBytes = 256 * 1024;
  * announced, or its reader verifies it. A client that disconnects ends the reading, even while the
  * source hangs.
  */
-async function forward(
-  from: ReadableStream<Uint8Array>,
-  to: WritableStream<Uint8Array>,
-  { signal }: Request,
-): Promise<void> {
+async function forward(from: ReadableStream<Uint8Array>, to: WritableStream<Uint8Array>, { signal }: Request) {
   const acquired = acquireReader(from);
   const { reader } = acquired;
   const read = () => (acquired.byob ? acquired.reader.read(new Uint8Array(bodyPieceBytes)) : acquired.reader.read());

@@ -176,11 +176,7 @@ function optionsFor(listen: number | SocketFolder, worker: WorkerDescription): M
  * handlers, too
  * @throws port_in_use; not_installed without CA certificates, or where workerd does not run
  */
-export async function launch(
-  listen: number | SocketFolder,
-  worker: WorkerDescription,
-  tmpDir?: string,
-): Promise<Module.Miniflare> {
+export async function launch(listen: number | SocketFolder, worker: WorkerDescription, tmpDir?: string) {
   const construct = () => new Miniflare(optionsFor(listen, worker));
   const miniflare = tmpDir === undefined ? construct() : withoutSignalHandlers(construct, tmpDir);
   try {
@@ -272,10 +268,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
 }
 
 /** Answers whether an object has a database, erases one, and writes KV through. */
-async function answerOnDatabase(
-  request: Module.Request,
-  { exists, erase, syncKv }: WorkerdOptions,
-): Promise<Module.Response> {
+async function answerOnDatabase(request: Module.Request, { exists, erase, syncKv }: WorkerdOptions) {
   if (new URL(request.url).pathname === '/kv') {
     await syncKv?.();
     return new MiniflareResponse(null, { status: 204 });

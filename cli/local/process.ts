@@ -86,9 +86,7 @@ export function cpuMsOfGroup(group: number): number {
 // The command name is in parentheses and may contain spaces and parentheses itself; after the last
 // one the fields are state, ppid, group, … and of the whole line the CPU time as the 14th and 15th,
 // the start time as the 22nd, in clock ticks (proc(5)).
-function statOnLinux(
-  pid: number,
-): { name: string; ppid: number; state: string; group: number; cpuTicks: number; startTicks: string } | undefined {
+function statOnLinux(pid: number) {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

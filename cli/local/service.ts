@@ -277,11 +277,7 @@ function runFileOf(dataDir: string) {
   };
 }
 
-async function nodeOf(
-  dir: string,
-  token: string,
-  log: (line: string) => void,
-): Promise<{ node: RunningNode; recovered: string[] }> {
+async function nodeOf(dir: string, token: string, log: (line: string) => void) {
   const recovered: string[] = [];
   const note = (sentence: string): void => {
     recovered.push(`${sentence} (in ${dir})`);

@@ -138,11 +138,7 @@ export async function readState<N extends keyof States>(dataDir: string, name: N
  * Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the
  * new one; undefined removes it.
  */
-export async function writeState<N extends keyof States>(
-  dataDir: string,
-  name: N,
-  value: States[N] | undefined,
-): Promise<void> {
+export async function writeState<N extends keyof States>(dataDir: string, name: N, value: States[N] | undefined) {
   const path = localPaths(dataDir)[name];
   if (value === undefined) return await rm(path, { force: true });
   const temporary = `${path}.${process.pid}.tmp`;
@@ -209,11 +205,7 @@ export async function refuseLostOrigin(dataDir: string): Promise<void> {
  * Saves at which origin the service is; undefined: on loopback.
  * @returns the address that its links had before, if it was another one
  */
-export async function saveOrigin(
-  dataDir: string,
-  origin: string | undefined,
-  { account }: Secrets,
-): Promise<string | undefined> {
+export async function saveOrigin(dataDir: string, origin: string | undefined, { account }: Secrets) {
   const known = (await readState(dataDir, 'origin'))?.origin;
   if (known === origin) return undefined;
   await writeState(dataDir, 'origin', origin === undefined ? undefined : { v: 1, origin });

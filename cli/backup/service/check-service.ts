@@ -26,11 +26,7 @@ export async function checkService(folder: ServiceFolder, context: Context) {
 }
 
 /** Those of some files of a backup that are damaged or missing. */
-export async function faultyFiles(
-  { root }: ServiceFolder,
-  entries: readonly BackupFolderFile[],
-  { signal }: Context,
-): Promise<BadFile[]> {
+export async function faultyFiles({ root }: ServiceFolder, entries: readonly BackupFolderFile[], { signal }: Context) {
   const bad: BadFile[] = [];
   await forEachOf(entries, async ({ path, of, sha256 }) => {
     signal.throwIfAborted();

@@ -38,11 +38,7 @@ export async function faultIn(path: string, leaves: readonly Leaf[]): Promise<Co
  * @param check returns what is wrong with the copy
  * @throws file_unwritable, disk_full, file_unreadable
  */
-export async function copyChecked(
-  from: string,
-  to: string,
-  check: (copy: string) => Promise<CopyFault | undefined>,
-): Promise<CopyFault | undefined> {
+export async function copyChecked(from: string, to: string, check: (copy: string) => Promise<CopyFault | undefined>) {
   const temporary = temporaryPath(dirname(to));
   try {
     if (!(await didCopy(from, temporary))) return 'missing';

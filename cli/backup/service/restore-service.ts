@@ -101,12 +101,7 @@ async function refuseDamaged(folder: ServiceFolder, manifest: Manifest, context:
   });
 }
 
-async function secretsOf(
-  folder: ServiceFolder,
-  { secrets, serviceId }: Manifest,
-  o: SecretsChoice,
-  context: Context,
-): Promise<string> {
+async function secretsOf(folder: ServiceFolder, { secrets, serviceId }: Manifest, o: SecretsChoice, context: Context) {
   if (o['without-secrets']) return `${JSON.stringify(newSecrets(serviceId), null, 2)}\n`;
   if (secrets === undefined)
     throw new SealpinError('conflict', `${folder.shown} does not have the secrets of the service`, {

@@ -104,11 +104,7 @@ function inPlaceBytes({ method, headers }: IncomingMessage, { placesOf }: Direct
 }
 
 /** The headers of a request as the runtime gets them, when it is handed over. */
-export async function handedHeaders(
-  request: IncomingMessage,
-  headers: readonly string[],
-  direct: Direct,
-): Promise<string[]> {
+export async function handedHeaders(request: IncomingMessage, headers: readonly string[], direct: Direct) {
   const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'content-length');
   const own = await direct.header();
   if (at === -1) return [...headers, ...own];
@@ -121,11 +117,7 @@ export async function handedHeaders(
  * The body of a request, of which the runtime hears that it arrives.
  * @throws once the runtime has ended the request
  */
-async function* counted(
-  request: IncomingMessage,
-  upstream: ClientRequest,
-  isOver: () => boolean,
-): AsyncGenerator<Uint8Array> {
+async function* counted(request: IncomingMessage, upstream: ClientRequest, isOver: () => boolean) {
   let beatAt = performance.now();
   for await (const piece of arrivals(request)) {
     if (isOver()) throw new Error('the runtime has ended the request');
@@ -245,12 +237,7 @@ export function placeOf({ headers }: IncomingMessage): Place | undefined {
  * Answers with where the bytes lie on the disk, if that is asked for and may be told.
  * @returns whether it did
  */
-export function tellPlaces(
-  { headers }: IncomingMessage,
-  response: ServerResponse,
-  place: Place,
-  { placesOf }: Direct,
-): boolean {
+export function tellPlaces({ headers }: IncomingMessage, response: ServerResponse, place: Place, { placesOf }: Direct) {
   if (placesOf === undefined || headers[placesHeader] === undefined) return false;
   try {
     const places = JSON.stringify(placesOf(place));

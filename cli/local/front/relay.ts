@@ -156,20 +156,12 @@ function passBody(
 }
 
 /** A request to the runtime, not yet ended. */
-function runtimeRequest(
-  { method, url: path }: IncomingMessage,
-  by: Socket | Connections,
-  headers: readonly string[],
-): ClientRequest {
+function runtimeRequest({ method, url: path }: IncomingMessage, by: Socket | Connections, headers: readonly string[]) {
   const way = by instanceof Socket ? { createConnection: () => by } : { agent: by };
   return httpRequest({ ...way, method, path, headers: [...headers], setHost: false });
 }
 
-function beginResponse(
-  response: ServerResponse,
-  { statusCode, statusMessage }: IncomingMessage,
-  headers: string[],
-): void {
+function beginResponse(response: ServerResponse, { statusCode, statusMessage }: IncomingMessage, headers: string[]) {
   response.writeHead(statusCode ?? 502, statusMessage, headers);
   response.flushHeaders();
 }

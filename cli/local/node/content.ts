@@ -94,10 +94,7 @@ export function* joined(all: Iterable<LeafRun>, most = Infinity): Generator<Leaf
  * each few dozen MiB of new ones.
  * @param open opens the data file of a block
  */
-export async function* content(
-  places: Iterable<LeafRun>,
-  open: (location: BlockLocation) => number,
-): AsyncGenerator<Uint8Array> {
+export async function* content(places: Iterable<LeafRun>, open: (location: BlockLocation) => number) {
   let current: { file: string; fd: number } | undefined;
   let buffer = Buffer.alloc(0);
   let spare = Buffer.alloc(0);

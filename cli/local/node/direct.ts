@@ -10,9 +10,6 @@ import { isCidOf } from './verify.ts';
 import type { Store } from './store.ts';
 import type { Writer } from './writer.ts';
 
-/** A file that the node holds and does not pin. `head`: its first bytes, at most `sniffBytes`. */
-export type ReceivedFile = { readonly cid: string; readonly bytes: number; readonly head: Uint8Array };
-
 /** A file that a command writes. */
 type InPlace = {
   /** Its length. */
@@ -28,13 +25,10 @@ export type FileIntake = Pick<Store, 'writer' | 'publish'> & { readonly catalog:
  * Writes a file, which stays for an hour unless it is pinned.
  * @param pieces each may be overwritten once the next one is asked for
  * @param inPlace a command writes it, and `pieces` say how much is there (`NewFile.follow`)
+ * @returns `head`: its first bytes, at most `sniffBytes`
  * @throws what they throw, and the errors of the disk; nothing is kept then
  */
-export async function receive(
-  store: FileIntake,
-  pieces: AsyncIterable<Uint8Array>,
-  inPlace?: InPlace,
-): Promise<ReceivedFile> {
+export async function receive(store: FileIntake, pieces: AsyncIterable<Uint8Array>, inPlace?: InPlace) {
   const writer = await store.writer({ keep: true });
   const head = Buffer.alloc(sniffBytes);
   let headBytes = 0;
@@ -82,11 +76,7 @@ type PartsOptions = {
  * @throws the errors of the disk, an AbortError of the signal: what has come since the last call of
  * `onReceived` is not kept
  */
-export async function receiveParts(
-  store: FileIntake,
-  pieces: AsyncIterable<Uint8Array>,
-  o: PartsOptions,
-): Promise<boolean> {
+export async function receiveParts(store: FileIntake, pieces: AsyncIterable<Uint8Array>, o: PartsOptions) {
   const receiver = new Receiver(store, o);
   const source = pieces[Symbol.asyncIterator]();
   let isWhole = true;
@@ -255,10 +245,7 @@ export async function* carOfFile(store: Store, part: FilePart): AsyncGenerator<U
  * @returns pieces, each valid until the next one is asked for
  * @throws RpcError for a block that is missing or damaged
  */
-export async function* bytesOfFile(
-  store: Store,
-  { cid, from, to }: { cid: string; from: number; to: number },
-): AsyncGenerator<Uint8Array> {
+export async function* bytesOfFile(store: Store, { cid, from, to }: { cid: string; from: number; to: number }) {
   let left = to - from + 1;
   for await (const { cid: each, block, start, isLeaf } of blocksWithBytes(store, { cid, from, to })) {
     if (!isCidOf(each, block)) throw new RpcError(`the block ${each} is damaged`);

@@ -5,7 +5,6 @@
 import { isSealpinError } from '../../../shared/errors.ts';
 import { carReader } from '../../../shared/ipfs/index.ts';
 import { BufferPool } from '../../../shared/streams/buffer-pool.ts';
-import type { ByteReader } from '../../../shared/streams/reader.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
 import { isSet, lines, RpcError, type RpcCall } from './rpc.ts';
@@ -48,12 +47,7 @@ export async function dagImport(store: Store, { request, response, query }: RpcC
 }
 
 /** Imports one CAR. Returns the event that follows it. */
-async function importCar(
-  events: AsyncGenerator<PartEvent>,
-  importer: Importer,
-  counts: Counts,
-  pool: BufferPool,
-): Promise<PartEvent | undefined> {
+async function importCar(events: AsyncGenerator<PartEvent>, importer: Importer, counts: Counts, pool: BufferPool) {
   const part = partReader(events, pool);
   const car = carReader(part);
   let last: string | undefined;
@@ -80,14 +74,11 @@ async function importCar(
  * Reads the bytes of one part by length. `after`: the event that follows them, once they have
  * ended.
  */
-function partReader(
-  events: AsyncGenerator<PartEvent>,
-  pool: BufferPool,
-): ByteReader & { after(): PartEvent | undefined } {
+function partReader(events: AsyncGenerator<PartEvent>, pool: BufferPool) {
   let piece: Uint8Array = new Uint8Array(0);
   let after: PartEvent | undefined;
   return {
-    async read(length) {
+    async read(length: number) {
       const bytes = pool.take(length);
       for (let filled = 0; filled < length;) {
         if (piece.length === 0) {

@@ -65,11 +65,7 @@ export async function createFile(
  * @returns leaves, each valid until the next one is asked for
  * @throws what `notes` throw, RpcError when the file has not as many bytes
  */
-async function* written(
-  handle: FileHandle | undefined,
-  notes: AsyncIterable<Uint8Array>,
-  bytes: number,
-): AsyncGenerator<Buffer> {
+async function* written(handle: FileHandle | undefined, notes: AsyncIterable<Uint8Array>, bytes: number) {
   const leaf = Buffer.allocUnsafeSlow(leafBytes);
   let position = 0;
   let there = 0;

@@ -80,10 +80,7 @@ export async function recover(options: RecoverOptions): Promise<void> {
     );
 }
 
-async function indexAgain(
-  { data, catalog, note }: RecoverOptions,
-  name: string,
-): Promise<{ cid: string; bytes: number } | undefined> {
+async function indexAgain({ data, catalog, note }: RecoverOptions, name: string) {
   const file = await open(join(data, name), 'r');
   try {
     const found = name.endsWith(carSuffix) ? await indexCar(catalog, name, file) : await indexFlat(catalog, name, file);

@@ -114,11 +114,7 @@ const filesOf = (store: Store) => ({
   placesOf: (file: Parameters<typeof placesOfFile>[1]) => placesOfFile(store, file),
 });
 
-async function handle(
-  request: IncomingMessage,
-  response: ServerResponse,
-  table: ReturnType<typeof commands>,
-): Promise<void> {
+async function handle(request: IncomingMessage, response: ServerResponse, table: ReturnType<typeof commands>) {
   if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
   if (request.method !== 'POST')
     return respondWithText(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');

@@ -26,11 +26,7 @@ export const unpinnedMs = 3_600_000;
  * @param note called with a sentence for each problem that was found
  * @throws config_invalid when the catalog is damaged or of a newer sealpin
  */
-export async function openStore(
-  dir: string,
-  now: () => number,
-  note: (text: string) => void = () => undefined,
-): Promise<Store> {
+export async function openStore(dir: string, now: () => number, note: (text: string) => void = () => undefined) {
   const data = join(dir, 'data');
   await mkdir(data, { recursive: true, mode: 0o700 });
   const catalog = openCatalog(join(dir, 'node.db'));

@@ -80,11 +80,7 @@ export async function takeSnapshot(
  * @param known files that need not be copied
  * @throws what `use` throws; disk_full, service_unreachable
  */
-export async function withSnapshot<T>(
-  asking: AskedService,
-  known: Stamps,
-  use: (snapshot: Snapshot) => Promise<T>,
-): Promise<T> {
+export async function withSnapshot<T>(asking: AskedService, known: Stamps, use: (snapshot: Snapshot) => Promise<T>) {
   // The service releases the snapshot when this connection ends, also because this process was
   // killed.
   const agent = new Agent({ keepAlive: true });
@@ -108,11 +104,7 @@ export function snapshotGone(cause?: unknown): SealpinError {
   });
 }
 
-async function withStopped<T>(
-  asking: AskedService,
-  known: Stamps,
-  use: (snapshot: Snapshot) => Promise<T>,
-): Promise<T> {
+async function withStopped<T>(asking: AskedService, known: Stamps, use: (snapshot: Snapshot) => Promise<T>) {
   const { dataDir } = asking;
   const { local, tmp, ipfs } = localPaths(dataDir);
   let held: Awaited<ReturnType<typeof lockWhenFree>> | undefined;

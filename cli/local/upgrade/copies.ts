@@ -101,10 +101,7 @@ export async function removeOldCopies(dataDir: string, backupDays: number | unde
  * writes none
  * @throws usage for a name that is none, already_running
  */
-export async function rollBack(
-  asking: AskedService,
-  name: string,
-): Promise<{ readonly version: string | undefined; readonly kept: string }> {
+export async function rollBack(asking: AskedService, name: string) {
   const { dataDir } = asking;
   const { local, lock, copies } = localPaths(dataDir);
   const all = await copiesIn(local);
