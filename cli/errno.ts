@@ -17,6 +17,8 @@ const writing: Readonly<Record<string, string>> = {
   EROFS: 'the disk is read-only',
   ENOTDIR: 'a part of its path is a file',
   EFBIG: 'larger than the disk or the limit of the process allows',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'your quota is used up',
 };
 
 /**
@@ -67,14 +69,12 @@ export function isDamage(thrown: unknown): boolean {
  */
 export function systemFailure(thrown: unknown): SealpinError | undefined {
   if (!(thrown instanceof Error)) return undefined;
-  if (sqliteCodeOf(thrown) === sqliteCodes.readOnly)
-    return new SealpinError('file_unwritable', 'a database in the data directory cannot be written: it is read-only', {
-      cause: thrown,
-    });
-  if (sqliteCodeOf(thrown) === sqliteCodes.full)
-    return new SealpinError('disk_full', 'a database in the data directory cannot be written: the disk is full', {
-      cause: thrown,
-    });
+  const cause = { cause: thrown };
+  const database = 'a database in the data directory cannot be written';
+  const sqliteCode = sqliteCodeOf(thrown);
+  if (sqliteCode === sqliteCodes.readOnly)
+    return new SealpinError('file_unwritable', `${database}: it is read-only`, cause);
+  if (sqliteCode === sqliteCodes.full) return new SealpinError('disk_full', `${database}: the disk is full`, cause);
   const errno = errnoOf(thrown) ?? '';
   if (!('syscall' in thrown) || !('path' in thrown) || typeof thrown.path !== 'string') return undefined;
   // What Node says of a folder below one that is on a read-only disk.
@@ -82,12 +82,12 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
     return new SealpinError(
       'file_unwritable',
       `${thrown.path} cannot be made: the disk is read-only, or the folder above it is gone`,
-      { cause: thrown },
+      cause,
     );
   const isLook = looks.includes(String(thrown.syscall));
   if (isLook && Object.hasOwn(reading, errno)) return readFailure(thrown.path, thrown);
   const isWrite = ['EROFS', 'ENOSPC', 'EDQUOT'].includes(errno) || (!isLook && Object.hasOwn(writing, errno));
-  return isWrite && errno !== 'ENOENT' ? writeFailure(thrown.path, thrown) : undefined;
+  return isWrite ? writeFailure(thrown.path, thrown) : undefined;
 }
 
 /** The error for a file of the local service whose content cannot be used. */
@@ -110,19 +110,25 @@ export function readFailure(path: string, thrown: unknown): SealpinError {
   return new SealpinError('file_unreadable', `${path} cannot be read: ${reading[errno] ?? errno}`, { cause: thrown });
 }
 
-/**
- * A failed write to a path, for people: disk_full, file_unwritable. A SealpinError stays as it is.
- */
+/** Makes a handler for `catch` that throws the `readFailure` of a path. */
+export function failRead(path: string): (thrown: unknown) => never {
+  return (thrown) => {
+    throw readFailure(path, thrown);
+  };
+}
+
+/** Makes a handler for `catch` that throws the `writeFailure` of a path. */
+export function failWrite(path: string): (thrown: unknown) => never {
+  return (thrown) => {
+    throw writeFailure(path, thrown);
+  };
+}
+
+/** A failed write to a path: disk_full, file_unwritable. A SealpinError stays as it is. */
 export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
-  if (errno === 'ENOSPC' || errno === 'EDQUOT') {
-    return new SealpinError(
-      'disk_full',
-      `${path} cannot be written: ${errno === 'EDQUOT' ? 'your quota is used up' : 'the disk is full'}`,
-      { cause: thrown },
-    );
-  }
   const why = errno === 'ENOENT' ? missing(thrown) : (writing[errno] ?? errno);
-  return new SealpinError('file_unwritable', `${path} cannot be written: ${why}`, { cause: thrown });
+  const code = errno === 'ENOSPC' || errno === 'EDQUOT' ? 'disk_full' : 'file_unwritable';
+  return new SealpinError(code, `${path} cannot be written: ${why}`, { cause: thrown });
 }

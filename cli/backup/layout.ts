@@ -9,7 +9,7 @@ import * as v from 'valibot';
 import { Base64, namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, readFailure, writeFailure, ifMissing } from '../errno.ts';
+import { errnoOf, failRead, failWrite, ifMissing, readFailure } from '../errno.ts';
 import { type Reading } from '../io/input.ts';
 import { type Writing } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
@@ -102,11 +102,7 @@ const aboutLimitBytes = 256 * 1024 * 1024;
 
 /** Makes the folder of a backup, or one in it. @throws file_unwritable, disk_full */
 export async function makeBackupFolder({ shown }: Layout, folder: string): Promise<void> {
-  try {
-    await makeDirectories(folder);
-  } catch (error) {
-    throw writeFailure(shown, error);
-  }
+  await makeDirectories(folder).catch(failWrite(shown));
 }
 
 /**
@@ -188,20 +184,12 @@ export function entryPath({ files }: Layout, fileId: string): string {
  * @throws file_unreadable
  */
 export async function recordedIn({ files }: Layout): Promise<string[]> {
-  try {
-    const names = (await ifMissing(readdir(files), [])).filter((name) => name.endsWith('.json'));
-    const ids = names.map((name) => name.slice(0, -'.json'.length));
-    return ids.filter((id) => v.is(FileId, id)).toSorted();
-  } catch (error) {
-    throw readFailure(files, error);
-  }
+  const all = await ifMissing(readdir(files), []).catch(failRead(files));
+  const ids = all.filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -'.json'.length));
+  return ids.filter((id) => v.is(FileId, id)).toSorted();
 }
 
 /** Removes a part of a backup, if it is there. @throws file_unwritable */
 export async function removePart(path: string): Promise<void> {
-  try {
-    await rm(path, { force: true });
-  } catch (error) {
-    throw writeFailure(path, error);
-  }
+  await rm(path, { force: true }).catch(failWrite(path));
 }

@@ -5,7 +5,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import type { Environment } from '../context.ts';
-import { readFailure } from '../errno.ts';
+import { failRead, readFailure } from '../errno.ts';
 import { bytesOf } from './byte-stream.ts';
 import { type FileIdentity, readFlags } from './input.ts';
 
@@ -23,21 +23,13 @@ const unknownRoot = '1,85,0,0';
  * content_mismatch when it is cut off
  */
 export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>) {
-  let handle: FileHandle;
-  let stats;
+  const handle = await open(resolve(cwd, path), readFlags).catch(failRead(path));
   try {
-    handle = await open(resolve(cwd, path), readFlags);
-    stats = await handle.stat({ bigint: true });
-    if (!stats.isFile()) {
-      await handle.close();
-      throw new SealpinError('file_unreadable', `${path} is not a regular file`, { hint: 'name a CAR file' });
-    }
-  } catch (error) {
-    throw readFailure(path, error);
-  }
-  try {
-    const { root, blocks } = await indexOf(handle, path, signal);
+    const stats = await handle.stat({ bigint: true }).catch(failRead(path));
     const { dev, ino, mtimeNs } = stats;
+    if (!stats.isFile())
+      throw new SealpinError('file_unreadable', `${path} is not a regular file`, { hint: 'name a CAR file' });
+    const { root, blocks } = await indexOf(handle, path, signal);
     const identity: FileIdentity = { dev, ino, mtimeNs };
     return { root, identity, source: sourceOf(path, handle, blocks), close: () => handle.close() };
   } catch (error) {

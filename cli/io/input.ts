@@ -8,7 +8,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Environment } from '../context.ts';
-import { readFailure } from '../errno.ts';
+import { failRead, readFailure } from '../errno.ts';
 
 const inputPieceBytes = 1024 * 1024;
 const { constants } = fs;
@@ -63,23 +63,15 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
       throw new SealpinError('usage', 'standard input is a terminal', {
         hint: 'pipe something into sealpin, or name a file',
       });
-    return {
-      name: 'standard input',
-      bytes: undefined,
-      identity: undefined,
-      stream: webStreamOf(environment.stdin, 'standard input', environment.signal),
-      close: async () => void environment.stdin.destroy(),
-    };
+    return piped('standard input', environment.stdin, environment.signal);
   }
-  let descriptor;
-  try {
-    descriptor = await openDescriptor(resolve(environment.cwd, path), readFlags);
-  } catch (error) {
-    throw readFailure(path, error);
-  }
+  const descriptor = await openDescriptor(resolve(environment.cwd, path), readFlags).catch(failRead(path));
   try {
     const stats = await statOf(descriptor);
-    if (stats.isFIFO()) return fifo(path, descriptor, environment.signal);
+    // A socket waits for the writer without holding one of the process's few threads, as a read of
+    // a FIFO would.
+    if (stats.isFIFO())
+      return piped(path, new Socket({ fd: descriptor, readable: true, writable: false }), environment.signal);
     if (!stats.isFile()) {
       throw new SealpinError(
         'file_unreadable',
@@ -94,17 +86,9 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
   }
 }
 
-function fifo(path: string, descriptor: number, signal: AbortSignal): Input {
-  // A socket waits for the writer without holding one of the process's few threads, as a read of a
-  // FIFO would.
-  const socket = new Socket({ fd: descriptor, readable: true, writable: false });
-  return {
-    name: path,
-    bytes: undefined,
-    identity: undefined,
-    stream: webStreamOf(socket, path, signal),
-    close: async () => void socket.destroy(),
-  };
+function piped(name: string, readable: Readable, signal: AbortSignal): Input {
+  const stream = webStreamOf(readable, name, signal);
+  return { name, bytes: undefined, identity: undefined, stream, close: async () => void readable.destroy() };
 }
 
 function regular(path: string, descriptor: number, before: fs.BigIntStats): Input {

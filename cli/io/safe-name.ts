@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { foldedName, parseFilename } from '../../shared/filename.ts';
-import { writeFailure, ifMissing } from '../errno.ts';
+import { failWrite, ifMissing } from '../errno.ts';
 
 /**
  * Checks the name of a file, as `parseFilename`.
@@ -84,8 +84,5 @@ function shortened(text: string, bytes: number): string {
 }
 
 async function exists(path: string): Promise<boolean> {
-  const stats = await ifMissing(lstat(path), undefined).catch((error: unknown) => {
-    throw writeFailure(path, error);
-  });
-  return stats !== undefined;
+  return (await ifMissing(lstat(path), undefined).catch(failWrite(path))) !== undefined;
 }

@@ -13,7 +13,7 @@ import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Environment } from '../../context.ts';
-import { ifMissing, readFailure, writeFailure } from '../../errno.ts';
+import { failRead, ifMissing, writeFailure } from '../../errno.ts';
 import { lockName } from '../../io/held-folder.ts';
 import type { Reading } from '../../io/input.ts';
 import type { Writing } from '../../io/output-file.ts';
@@ -153,11 +153,7 @@ export async function digestOfFile(path: string): Promise<{ digest: string; byte
   const bytes = await sizeOf(path);
   if (bytes < 0) return undefined;
   const hash = createHash('sha256');
-  try {
-    await pipeline(createReadStream(path), hash);
-  } catch (error) {
-    throw readFailure(path, error);
-  }
+  await pipeline(createReadStream(path), hash).catch(failRead(path));
   return { digest: hash.digest('hex'), bytes };
 }
 
