@@ -91,8 +91,8 @@ export type Workerd = {
   isReady(): boolean;
   /** Resolves with the reason when workerd crashed and could not be replaced. */
   failed: Promise<Error>;
-  /** Asks the Worker, past its rate limits. @param headers as the operator sends them */
-  ask(path: string, headers: Record<string, string>): Promise<{ status: number; text(): Promise<string> }>;
+  /** Asks the Worker as its operator, past its rate limits. */
+  ask(path: string, adminToken: string): Promise<{ status: number; text(): Promise<string> }>;
   /** The number of requests whose response has not ended. */
   running(): Promise<number>;
   /** Swaps the code; state and port stay. */
@@ -249,10 +249,11 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     failed,
     headers: ['sealpin-front', control],
     handover: ['sealpin-handover', control],
-    ask: (path, headers) =>
-      miniflare.dispatchFetch(`http://local${path}`, {
-        headers: { ...headers, 'sealpin-front': control, 'cf-connecting-ip': ownAddress },
-      }),
+    ask: (path, adminToken) => {
+      const authorization = `Bearer ${adminToken}`;
+      const headers = { authorization, 'sealpin-front': control, 'cf-connecting-ip': ownAddress };
+      return miniflare.dispatchFetch(`http://local${path}`, { headers });
+    },
     async running() {
       const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
       return ((await jsonOf(response)) as { running: number }).running;

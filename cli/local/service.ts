@@ -32,7 +32,8 @@ import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
-import { localPaths, saveOrigin, startCommand, writeState, type Secrets } from './state.ts';
+import type { Ask } from './snapshot/marks.ts';
+import { localPaths, saveOrigin, startCommand, writeState } from './state.ts';
 import { workerVars, type Backends } from './backends/worker-vars.ts';
 import { kvWriter, syncFolders } from './write-through.ts';
 import { rebuildWorkerCode, workerCode, type WorkerCode } from './code/worker-code.ts';
@@ -67,18 +68,13 @@ export type StartOptions = {
 };
 
 /**
- * A running local service. `port`: of the listener; `account`: of a service on loopback, which is
- * its user's; `stopped` resolves when the service has stopped, and rejects when it stopped because
- * of a failure.
- */
-export type StartedService = Awaited<ReturnType<typeof start>>;
-
-/**
  * Starts the service of a data directory; resolves when it takes requests.
+ * @returns `port`: of the listener; `account`: of a service on loopback, which is its user's;
+ * `stopped` resolves when the service has stopped, and rejects when it stopped because of a failure
  * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full, the
  * codes of `chooseKubo`
  */
-export async function startService(options: StartOptions): Promise<StartedService> {
+export async function startService(options: StartOptions) {
   const cleanup = new CleanupStack();
   try {
     return await start(options, cleanup);
@@ -119,7 +115,8 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   run.workerd = workerd;
   await run.write(url);
 
-  await refuseMisconfigured(options, { workerd, secrets, lines: refused });
+  const ask: Ask = (path) => workerd.ask(path, secrets.adminToken).catch(silent);
+  await refuseMisconfigured(options, ask, refused);
   const own = options.front === undefined ? await openAccount(url, dataDir, secrets) : undefined;
   await syncFolders(paths.local);
   const before = await saveOrigin(dataDir, options.front?.origin, secrets);
@@ -130,9 +127,9 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   const { stop, stopped } = stopOf(cleanup, workerd, { dataDir, url });
   const about = { ...listener, direct, run, node, recovered, choice, cacheDir, stop };
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
-    takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
+    takeSnapshot({ dataDir, stateDir, ask, node }, known, closed);
   const verify: Controls['verify'] = ({ position }) => node.verify(position);
-  const health: Controls['health'] = async () => parseResponse(Health, await jsonOf(await askHealth(workerd, secrets)));
+  const health: Controls['health'] = async () => parseResponse(Health, await jsonOf(await ask('/v1/health')));
   const socket = await listenForControl(paths.control, controlsOf({ ...about, verify, snapshot, health }));
   cleanup.add(() => socket.close());
   return {
@@ -225,11 +222,6 @@ async function workerdAt(listen: number | SocketFolder, url: string, o: Listenin
   return workerd;
 }
 
-/** Asks the Worker for its health. @throws service_unreachable */
-async function askHealth({ ask }: Workerd, { adminToken }: Secrets): ReturnType<Workerd['ask']> {
-  return await ask('/v1/health', { authorization: `Bearer ${adminToken}` }).catch(silent);
-}
-
 /** Says that workerd does not answer, though this process does. */
 function silent(cause?: unknown): never {
   throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
@@ -237,17 +229,14 @@ function silent(cause?: unknown): never {
 
 /**
  * Asks the Worker whether it can use its settings: a deployed one would say it to each request.
- * @param o.lines of its log about that
+ * @param lines of its log about that
  * @throws config_invalid
  */
-async function refuseMisconfigured(
-  { front, backends }: StartOptions,
-  o: { readonly workerd: Workerd; readonly secrets: Secrets; readonly lines: readonly string[] },
-): Promise<void> {
+async function refuseMisconfigured({ front, backends }: StartOptions, ask: Ask, lines: readonly string[]) {
   if (front === undefined && backends === undefined) return;
-  const { status } = await askHealth(o.workerd, o.secrets);
+  const { status } = await ask('/v1/health');
   if (status !== 500) return;
-  const { error } = JSON.parse(o.lines.at(-1) ?? '{}') as { error?: string };
+  const { error } = JSON.parse(lines.at(-1) ?? '{}') as { error?: string };
   throw new SealpinError('config_invalid', error ?? 'the service cannot use its settings', {
     hint: 'see "Settings" and "Backends" in docs/operating.md',
   });

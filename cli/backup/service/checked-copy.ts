@@ -2,17 +2,28 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
 import { errnoOf, ifMissing, readFailure, writeFailure } from '../../errno.ts';
 import { syncFile, temporaryPath } from '../../io/unfinished.ts';
 import { isCidOf } from '../../local/node/verify.ts';
 import { partSuffix } from '../../local/node/data-file-name.ts';
-import type { Leaf } from './node-index.ts';
 
 /** Kinds of damage to a file. */
 export type CopyFault = 'missing' | 'damaged';
 
-/** Compares every leaf of a file with its CID. */
-export async function faultIn(path: string, leaves: readonly Leaf[]): Promise<CopyFault | undefined> {
+/** A file with bytes, by its name on the disk, and the CID of what it holds. */
+type BlockFile = { readonly id: number; readonly name: string; readonly cid: string };
+
+/** All files that are complete in the index of the embedded node. */
+export function blockFilesIn(index: DatabaseSync): BlockFile[] {
+  const files = index.prepare('SELECT id, name, cid FROM file WHERE cid IS NOT NULL ORDER BY id');
+  return files.all() as unknown as BlockFile[];
+}
+
+/** Compares every leaf that a file has by the index with its CID. @param path of its copy */
+export async function faultIn(path: string, index: DatabaseSync, { id }: BlockFile): Promise<CopyFault | undefined> {
+  const select = index.prepare('SELECT cid, start, bytes FROM block WHERE file = ? AND node IS NULL ORDER BY start');
+  const leaves = select.all(id) as { cid: string; start: number; bytes: number }[];
   const file = await open(path, 'r');
   try {
     let buffer = Buffer.alloc(0);

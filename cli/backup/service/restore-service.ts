@@ -3,26 +3,33 @@ import { constants } from 'node:fs';
 import { chmod, copyFile, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import packageJson from '../../../package.json' with { type: 'json' };
+import { open as openContainer, passwordIdentity } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
 import { ifMissing, writeFailure } from '../../errno.ts';
 import { forEachOf } from '../../files/side-by-side.ts';
+import { streamOf } from '../../io/byte-stream.ts';
 import { jsonIn } from '../../io/json-text.ts';
 import { quietSqlite } from '../../io/quiet-sqlite.ts';
 import { makeDataDirectory } from '../../io/paths.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
-import { markStopped } from '../../local/snapshot/backed-up.ts';
-import { holdStrays } from '../../local/snapshot/held-strays.ts';
+import { readIdentities } from '../../keys/key-files.ts';
+import { nodeProvider } from '../../keys/node-provider.ts';
+import { askPassword, givenPassword } from '../../keys/passwords.ts';
+import { holdStrays, markStopped } from '../../local/snapshot/marks.ts';
 import { localPaths, restoringIn, type Secrets, newSecrets } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
 import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
-import { openSecrets } from './sealed-secrets.ts';
 import { partEntries, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** Whose tokens there are: new ones, or those that a key or a password opens. */
-type SecretsChoice = Parameters<typeof openSecrets>[1] & { readonly 'without-secrets': boolean };
+type SecretsChoice = {
+  readonly key: string | undefined;
+  readonly 'password-file': string | undefined;
+  readonly 'without-secrets': boolean;
+};
 
 /**
  * Restores a backup. All of it appears at once, at the end; a run that is killed leaves a folder
@@ -110,6 +117,21 @@ async function secretsOf(folder: ServiceFolder, { secrets, serviceId }: Manifest
   const text = await openSecrets(await readFile(join(folder.parts, secrets.part)), o, context);
   if ((jsonIn(text) as Secrets | undefined)?.serviceId === serviceId) return text;
   throw new SealpinError('config_invalid', 'the secrets in the backup are those of another service');
+}
+
+/**
+ * Opens the secrets, an age file, with the password or the key that was given; asks for a password.
+ * @throws decrypt_failed, config_invalid when they are damaged; the codes of `readIdentities`
+ */
+async function openSecrets(bytes: Uint8Array, given: SecretsChoice, context: Context): Promise<string> {
+  const opened = await openContainer(streamOf(bytes), { provider: nodeProvider });
+  if (!('opens' in opened)) throw new SealpinError('config_invalid', 'the secrets in the backup are damaged');
+  const password = await givenPassword(given, context);
+  const identities =
+    opened.opens === 'password'
+      ? [passwordIdentity(password ?? (await askPassword('the secrets of the backup', context)))]
+      : await readIdentities(given.key, password, context);
+  return new Response(await opened.decrypt(identities)).text();
 }
 
 /** Makes the folder in which everything is put together, and holds it. @throws conflict */

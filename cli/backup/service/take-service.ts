@@ -28,8 +28,7 @@ import {
   writtenAt,
 } from '../../local/snapshot/state-files.ts';
 import { localPaths, readState } from '../../local/state.ts';
-import { blockFilesIn, leavesIn } from './node-index.ts';
-import { copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
+import { blockFilesIn, copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import {
   type Blocks,
   digestOfFile,
@@ -269,7 +268,7 @@ async function copyAllBlocks({ folder, before, snapshot, dataDir, onBytes, signa
       let digest: Awaited<ReturnType<typeof digestOfFile>>;
       const why = await copyChecked(join(data, name), to, async (copy) => {
         digest = await digestOfFile(copy);
-        return faultIn(copy, leavesIn(index, file));
+        return faultIn(copy, index, file);
       });
       if (why === 'missing' && !existsSync(snapshot.dir)) throw snapshotGone();
       if (why !== undefined || digest === undefined) {

@@ -12,14 +12,13 @@ import { errnoOf } from '../../errno.ts';
 import { once } from '../cleanup-stack.ts';
 import { type AskedService, control } from '../control.ts';
 import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
-import type { Workerd } from '../miniflare.ts';
 import { isFull } from '../node/reserve.ts';
 import type { RunningNode } from '../node/server.ts';
 import { Agent } from '../../io/node-http.ts';
 import { withDatabase } from '../../io/sqlite.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { localPaths } from '../state.ts';
-import { markRunning, markStopped } from './backed-up.ts';
+import { type Ask, markRunning, markStopped } from './marks.ts';
 import { whilePaused } from './pause.ts';
 import { copyState, type Snapshot, type Stamps } from './state-files.ts';
 
@@ -28,7 +27,7 @@ export const indexCopy = 'node.db';
 
 /**
  * Takes a snapshot of a running service.
- * @param o.ask asks the Worker; `adminToken` marks the accounts as backed up
+ * @param o.ask marks the accounts as backed up
  * @param known files that need not be copied
  * @param closed releases the snapshot, and removes it
  */
@@ -36,15 +35,14 @@ export async function takeSnapshot(
   o: {
     readonly dataDir: string;
     readonly stateDir: string;
-    readonly ask: Workerd['ask'];
-    readonly adminToken: string;
+    readonly ask: Ask;
     readonly node: Pick<RunningNode, 'keep'>;
   },
   known: Stamps,
   closed: AbortSignal,
 ): Promise<Snapshot> {
   const { local, tmp } = localPaths(o.dataDir);
-  const marked = await markRunning(o);
+  const marked = await markRunning(o.ask);
   const dir = await mkdtemp(join(tmp, 'snapshot-'));
   let free = async (): Promise<void> => undefined;
   const release = once(async () => {
@@ -64,7 +62,7 @@ export async function takeSnapshot(
       },
     );
     // What an account that is younger than the first marks deletes from now on is in the snapshot.
-    await markRunning(o, marked);
+    await markRunning(o.ask, marked);
     closed.addEventListener('abort', () => void release().catch(() => undefined), { once: true });
     if (closed.aborted) await release();
     return { dir, takenAt, pausedMs, files };

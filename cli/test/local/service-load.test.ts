@@ -324,8 +324,9 @@ test.runIf(process.platform === 'linux')('a snapshot is taken while no thread of
     };
     const closed = new AbortController();
     const { dataDir, url } = service;
-    const ask = (path: string, headers: Record<string, string>) => fetch(`${url}${path}`, { headers });
-    const o = { dataDir, stateDir: localPaths(dataDir).state, ask, adminToken, node: { keep } };
+    const headers = { authorization: `Bearer ${adminToken}` };
+    const ask = (path: string) => fetch(`${url}${path}`, { headers });
+    const o = { dataDir, stateDir: localPaths(dataDir).state, ask, node: { keep } };
     const taken = takeSnapshot(o, {}, closed.signal);
     if (message === undefined) expect(existsSync((await taken).dir)).toBe(true);
     else await expect(taken).rejects.toThrow(message);
