@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type * as Esbuild from 'esbuild';
 import type { Plugin } from 'esbuild';
 import { packageRoot, requireLocal } from '../package-root.ts';
@@ -17,25 +17,24 @@ import { wordList } from './shipped-file.ts';
 export const oldestBrowsers = ['chrome120', 'firefox126', 'safari17.4'];
 
 /**
- * The documents: where they are served, the files of their states, and their script; all paths are
- * relative to the service's root.
+ * The documents: where they are served, relative to the service's root, the files of their states,
+ * and the entry of their script below `web/`.
  */
 export const documents = [
-  { paths: ['open', 's', 'b'], states: ['waiting', 'receive', 'opened'], script: 'web/receive-page.js' },
+  { paths: ['open', 's', 'b'], states: ['waiting', 'receive', 'opened'], entry: 'receive-page.ts' },
   {
     paths: ['', 'send'],
     states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'taking', 'about'],
-    script: 'web/send-page.js',
+    entry: 'send-page.ts',
   },
-  { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], script: 'web/drop-page.js' },
-  {
-    paths: ['files'],
-    states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing'],
-    script: 'web/files-page.js',
-  },
-  { paths: ['links'], states: ['kept', 'changing', 'taking'], script: 'web/links-page.js' },
-  { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], script: 'web/inbox-page.js' },
-] as const;
+  { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], entry: 'drop-page.ts' },
+  { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing'], entry: 'files-page.ts' },
+  { paths: ['links'], states: ['kept', 'changing', 'taking'], entry: 'kept/links-page.ts' },
+  { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], entry: 'inbox/inbox-page.ts' },
+];
+
+/** Where the script of a document is served, relative to the service's root. */
+const scriptPathOf = (entry: string): string => `web/${basename(entry, '.ts')}.js`;
 
 /**
  * A script. `writes`: whether it makes IPFS blocks. `loadsCurves`: whether it loads the curves at
@@ -51,16 +50,6 @@ const workers: Readonly<Record<string, Script>> = {
   'web/engine.js': { entry: 'workers/engine.ts', loadsCurves: true },
   'web/sealing-engine.js': { entry: 'workers/sealing-engine.ts', writes: true, loadsCurves: true },
   'dl/sw.js': { entry: 'workers/sw.ts' },
-};
-
-/** The scripts of pages, by their addresses. */
-const pageScripts: Readonly<Record<(typeof documents)[number]['script'], Script>> = {
-  'web/receive-page.js': { entry: 'receive-page.ts' },
-  'web/send-page.js': { entry: 'send-page.ts' },
-  'web/drop-page.js': { entry: 'drop-page.ts' },
-  'web/files-page.js': { entry: 'files-page.ts' },
-  'web/links-page.js': { entry: 'kept/links-page.ts' },
-  'web/inbox-page.js': { entry: 'inbox/inbox-page.ts' },
 };
 
 /** The curves, relative to `web/`. */
@@ -89,7 +78,8 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   const versionAt = (path: string): string => versionOf(documentText(files, path));
   const integrityOf = (path: string): string => `sha256-${textDigest(documentText(files, path)).toString('base64')}`;
   const [layout, passwordField] = [await readHtml(room, 'layout'), await readHtml(room, 'password-field')];
-  const drafts = documents.map(async ({ paths, states, script }) => {
+  const drafts = documents.map(async ({ paths, states, entry }) => {
+    const script = scriptPathOf(entry);
     const html = fillTemplate(layout, {
       states: fillTemplate(await readAllHtml(room, states), { passwordField }),
       script: `${script}?${versionAt(script)}`,
@@ -129,12 +119,12 @@ async function compiledFiles(room: string, words: string | undefined): Promise<W
   // A page starts the engine that it was built with.
   const versions = Object.fromEntries(engines.map(({ path, text }) => [path, versionOf(text)]));
   const define = { scriptVersions: JSON.stringify(versions) };
-  const pages = documents.map(async ({ script, states }): Promise<WebFile> => {
+  const pages = documents.map(async ({ entry, states }): Promise<WebFile> => {
     const html = await readAllHtml(room, ['layout', ...states]);
-    const whole = await compile(pageScripts[script], { define });
+    const whole = await compile({ entry }, { define });
     const isUsed = (word: string, { isError = false } = {}): boolean =>
       whole.includes(`.${word}`) || (isError ? whole.includes(`"${word}"`) : html.includes(`data-word="${word}"`));
-    return { path: script, type: scriptType, text: await compile(pageScripts[script], { define, isUsed }) };
+    return { path: scriptPathOf(entry), type: scriptType, text: await compile({ entry }, { define, isUsed }) };
   });
   return [
     style,
