@@ -12,9 +12,8 @@ import { SealpinError } from '../../shared/errors.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
 import type { ClassName } from './code/erasing-classes.ts';
-import { ownAddress, refusal, type Refusal } from './origin.ts';
-import type { LocalContext } from './worker.js';
-import worker, { Account as DeployedAccount, Share as DeployedShare } from './worker.js';
+import { notAccepted, ownAddress, refusal, type Refusal } from './origin.ts';
+import worker, { Account as DeployedAccount, Share as DeployedShare, type LocalContext } from './worker.js';
 
 type Namespace = { idFromName(name: string): { toString(): string }; getByName(name: string): unknown };
 
@@ -228,14 +227,18 @@ function writtenThrough({ API_KEYS: kv, LOCAL_DATABASE: database }: GuardEnv): K
   });
 }
 
-/** The environments of accounts, which tell KV of their keys. */
-const durableEnvs = new WeakMap<GuardEnv, GuardEnv>();
-
-function durable(env: GuardEnv): GuardEnv {
-  const made = durableEnvs.get(env) ?? { ...env, API_KEYS: writtenThrough(env) };
-  durableEnvs.set(env, made);
-  return made;
+/** Makes one environment of each, since the Worker keeps what it knows by its environment. */
+function onceFor(make: (env: GuardEnv) => GuardEnv): (env: GuardEnv) => GuardEnv {
+  const known = new WeakMap<GuardEnv, GuardEnv>();
+  return (env) => {
+    const made = known.get(env) ?? make(env);
+    known.set(env, made);
+    return made;
+  };
 }
+
+/** The environments of accounts, which tell KV of their keys. */
+const durable = onceFor((env) => ({ ...env, API_KEYS: writtenThrough(env) }));
 
 /** Keys that a limit counts at once; who calls from more networks is not held up by it anyway. */
 const maxCounted = 100_000;
@@ -261,27 +264,18 @@ function limiterOf(policy = ''): { limit(o: { key: string }): Promise<{ success:
   };
 }
 
-/** The environments of the Worker, which keeps what it knows by them. */
-const guardedEnvs = new WeakMap<GuardEnv, GuardEnv>();
-
-function guarded(env: GuardEnv): GuardEnv {
-  const known = guardedEnvs.get(env);
-  if (known !== undefined) return known;
-  const { ACCOUNT, SHARE } = env;
-  const made = {
-    ...env,
-    ACCOUNT: onlyExisting('Account', ACCOUNT, env),
-    SHARE: onlyExisting('Share', SHARE, env),
-    API_KEYS: writtenThrough(env),
-    HANDOVERS: new WeakMap<Request, { report?: ReadableStream<Uint8Array> }>(),
-    ...(env.LOCAL_ORIGIN !== undefined && {
-      KEY_LIMIT: limiterOf(env.KEY_LIMIT_POLICY),
-      ADDRESS_LIMIT: limiterOf(env.ADDRESS_LIMIT_POLICY),
-    }),
-  };
-  guardedEnvs.set(env, made);
-  return made;
-}
+/** The environments of the Worker. */
+const guarded = onceFor((env) => ({
+  ...env,
+  ACCOUNT: onlyExisting('Account', env.ACCOUNT, env),
+  SHARE: onlyExisting('Share', env.SHARE, env),
+  API_KEYS: writtenThrough(env),
+  HANDOVERS: new WeakMap(),
+  ...(env.LOCAL_ORIGIN !== undefined && {
+    KEY_LIMIT: limiterOf(env.KEY_LIMIT_POLICY),
+    ADDRESS_LIMIT: limiterOf(env.ADDRESS_LIMIT_POLICY),
+  }),
+}));
 
 function refusalOf({ headers, method }: Request, env: GuardEnv): Refusal | undefined {
   if (env.LOCAL_ORIGIN !== undefined)
@@ -289,11 +283,6 @@ function refusalOf({ headers, method }: Request, env: GuardEnv): Refusal | undef
   const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
   return refusal(headers, env.LOCAL_PORT, { origins, method });
 }
-
-const onlyInternal: Refusal = {
-  detail: 'the header sealpin-handover is not accepted',
-  hint: 'leave sealpin-handover out',
-};
 
 /** The request at the origin that its client used. */
 function publicly(request: Request, { LOCAL_ORIGIN: origin }: GuardEnv): Request {
@@ -328,7 +317,7 @@ export default {
     const reason = isOurs('sealpin-front') ? undefined : refusalOf(request, env);
     if (reason !== undefined) return refusalResponse(request, reason);
     const isTaken = request.headers.has('sealpin-handover');
-    if (isTaken && !isOurs('sealpin-handover')) return refusalResponse(request, onlyInternal);
+    if (isTaken && !isOurs('sealpin-handover')) return refusalResponse(request, notAccepted('sealpin-handover'));
     const end = countRunning(request);
     let body: Promise<void> | undefined;
     try {

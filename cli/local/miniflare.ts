@@ -249,11 +249,10 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     failed,
     headers: ['sealpin-front', control],
     handover: ['sealpin-handover', control],
-    ask: (path, adminToken) => {
-      const authorization = `Bearer ${adminToken}`;
-      const headers = { authorization, 'sealpin-front': control, 'cf-connecting-ip': ownAddress };
-      return miniflare.dispatchFetch(`http://local${path}`, { headers });
-    },
+    ask: (path, adminToken) =>
+      miniflare.dispatchFetch(`http://local${path}`, {
+        headers: { authorization: `Bearer ${adminToken}`, 'sealpin-front': control, 'cf-connecting-ip': ownAddress },
+      }),
     async running() {
       const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
       return ((await jsonOf(response)) as { running: number }).running;

@@ -21,6 +21,11 @@ const fromPage = (detail: string): Refusal => ({
   hint: 'to develop a page against this service, start it with --cors-origin and the origin of the page',
 });
 
+/** Refuses a header that only this machine may send. */
+export function notAccepted(name: string): Refusal {
+  return { detail: `the header ${name} is not accepted`, hint: `leave ${name} out` };
+}
+
 /**
  * Returns why a request is refused; undefined when it is not.
  * @param headers of the request
@@ -37,9 +42,7 @@ export function refusal(
   const own = loopbackNames.map((name) => `${name}:${port}`);
   if (!own.includes(headers.get('host') ?? ''))
     return { detail: 'the Host header is not that of this service', hint: `use the address http://127.0.0.1:${port}` };
-  for (const name of headers.keys()) {
-    if (name.startsWith('mf-')) return { detail: `the header ${name} is not accepted`, hint: `leave ${name} out` };
-  }
+  for (const name of headers.keys()) if (name.startsWith('mf-')) return notAccepted(name);
   const origin = headers.get('origin');
   if (origin !== null && origins.includes(origin)) return undefined;
   if (origin !== null && !own.some((host) => origin === `http://${host}`))
