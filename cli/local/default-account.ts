@@ -2,8 +2,7 @@
 import { NewAccountResponse, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { jsonOf } from '../io/json-text.ts';
-import { writeState } from './state.ts';
-import type { Secrets } from './state.ts';
+import { writeState, type Secrets } from './state.ts';
 
 /** The account in the secrets, or a new one, which is saved there. @throws service_answer */
 export async function openAccount(url: string, dataDir: string, secrets: Secrets) {

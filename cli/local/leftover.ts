@@ -1,9 +1,8 @@
 /** The workerd of a service that was killed: it keeps serving old code over the same files. */
 import { realpath } from 'node:fs/promises';
-import { SealpinError, isSealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { lock } from '../io/lock.ts';
-import { endProcess, isRunning, processesWith } from './process.ts';
-import type { ProcessMark } from './process.ts';
+import { endProcess, isRunning, processesWith, type ProcessMark } from './process.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
 import { readState, localPaths, writeState } from './state.ts';
 
@@ -49,10 +48,9 @@ async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<
   let held: ReturnType<typeof lock>;
   try {
     held = (await import('../io/lock.ts')).lock(localPaths(dataDir).lock);
-  } catch (error) {
+  } catch {
     // A directory that does not exist, or is not ours, has no service either.
-    if (isSealpinError(error, 'already_running') || !(error instanceof SealpinError)) return undefined;
-    throw error;
+    return undefined;
   }
   try {
     return await use();

@@ -14,8 +14,7 @@ import { erasingClasses, type ClassName } from './code/erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
 import { ownAddress } from './origin.ts';
 import { packageRoot, requireLocal } from './package-root.ts';
-import { isRunning } from './process.ts';
-import type { ProcessMark } from './process.ts';
+import { isRunning, type ProcessMark } from './process.ts';
 import type { WorkerCode } from './code/worker-code.ts';
 
 // With `import`, Node would read its 6 MB twice more to detect the kind of module.

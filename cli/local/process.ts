@@ -25,8 +25,7 @@ export function isRunning(mark: ProcessMark): boolean {
 
 /** Marks the children of this process whose command name is `name`. */
 export function childrenNamed(name: string): ProcessMark[] {
-  const pids = process.platform === 'linux' ? childrenOnLinux(name) : childrenByPs(name);
-  return pids.map(markProcess).filter((mark) => mark !== undefined);
+  return marksOf(processes().filter((each) => each.ppid === process.pid && each.name === name));
 }
 
 /**
@@ -36,10 +35,11 @@ export function childrenNamed(name: string): ProcessMark[] {
  */
 export function processesWith(name: string, variable: string): ProcessMark[] {
   if (process.platform !== 'linux') return childrenNamed(name);
-  return pidsOnLinux()
-    .filter((pid) => statOnLinux(pid)?.name === name && environmentOf(pid).includes(variable))
-    .map(markProcess)
-    .filter((mark) => mark !== undefined);
+  return marksOf(processes().filter((each) => each.name === name && environmentOf(each.pid).includes(variable)));
+}
+
+function marksOf(found: readonly { readonly pid: number }[]): ProcessMark[] {
+  return found.map(({ pid }) => markProcess(pid)).filter((mark) => mark !== undefined);
 }
 
 /**
@@ -68,19 +68,24 @@ export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<v
  * @param group the pid of the one that leads it
  */
 export function cpuMsOfGroup(group: number): number {
+  const own = processes().filter((each) => each.group === group);
+  return own.reduce((sum, { cpuMs }) => sum + cpuMs, 0);
+}
+
+/** All processes. `name`: of the command; `group`: the pid of the one that leads it. */
+function processes() {
   if (process.platform === 'linux') {
-    const ticks = pidsOnLinux().map((pid) => {
-      const stat = statOnLinux(pid);
-      return stat?.group === group ? stat.cpuTicks : 0;
-    });
-    // 100 ticks a second (sysconf(3), _SC_CLK_TCK).
-    return ticks.reduce((sum, each) => sum + each, 0) * 10;
+    const pids = readdirSync('/proc').filter((entry) => /^[0-9]+$/.test(entry));
+    return pids.map((pid) => statOnLinux(Number(pid))).filter((stat) => stat !== undefined);
   }
-  const lines = psWith(['-A', '-o', 'pgid=,time=']).split('\n');
-  const times = lines.map((line) => line.trim().split(/\s+/)).filter(([pgid]) => Number(pgid) === group);
-  // [[days-]hours:]minutes:seconds
-  const seconds = times.map(([, time = '']) => time.split(/[-:]/).reduce((sum, part) => sum * 60 + Number(part), 0));
-  return seconds.reduce((sum, each) => sum + each, 0) * 1000;
+  const lines = psWith(['-A', '-o', 'pid=,ppid=,pgid=,time=,comm=']).trim().split('\n');
+  return lines.map((line) => {
+    const [pid, ppid, group, time = '', command] = line.trim().split(/\s+/);
+    // [[days-]hours:]minutes:seconds
+    const seconds = time.split(/[-:]/).reduce((sum, part) => sum * 60 + Number(part), 0);
+    const name = command?.split('/').at(-1);
+    return { pid: Number(pid), ppid: Number(ppid), group: Number(group), name, cpuMs: seconds * 1000 };
+  });
 }
 
 // The command name is in parentheses and may contain spaces and parentheses itself; after the last
@@ -95,11 +100,13 @@ function statOnLinux(pid: number) {
   }
   const [state = '', ppid, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return {
+    pid,
     name: stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')')),
     state,
     ppid: Number(ppid),
     group: Number(fields[0]),
-    cpuTicks: Number(fields[9]) + Number(fields[10]),
+    // 100 ticks a second (sysconf(3), _SC_CLK_TCK).
+    cpuMs: (Number(fields[9]) + Number(fields[10])) * 10,
     startTicks: fields[17] ?? '',
   };
 }
@@ -130,33 +137,12 @@ function environmentOf(pid: number): string[] {
   }
 }
 
-function pidsOnLinux(): number[] {
-  return readdirSync('/proc')
-    .filter((entry) => /^[0-9]+$/.test(entry))
-    .map(Number);
-}
-
-function childrenOnLinux(name: string): number[] {
-  return pidsOnLinux().filter((pid) => {
-    const stat = statOnLinux(pid);
-    return stat?.ppid === process.pid && stat.name === name;
-  });
-}
-
 function startedByPs(pid: number): string | undefined {
   try {
     return psWith(['-o', 'lstart=', '-p', String(pid)]).trim() || undefined;
   } catch {
     return undefined; // ps ends with 1 when there is no such process
   }
-}
-
-function childrenByPs(name: string): number[] {
-  return psWith(['-axo', 'pid=,ppid=,comm='])
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/))
-    .filter(([, ppid, comm]) => Number(ppid) === process.pid && comm?.split('/').at(-1) === name)
-    .map(([pid]) => Number(pid));
 }
 
 /** Loaded only where there is no /proc: every command looks whether the local service runs. */

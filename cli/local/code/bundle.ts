@@ -3,7 +3,6 @@
  * `wrangler deploy`.
  */
 import type * as Esbuild from 'esbuild';
-import type { BuildFailure, BuildOptions } from 'esbuild';
 import { SealpinError } from '../../../shared/errors.ts';
 import { packageRoot, requireLocal } from '../package-root.ts';
 import { webPlugin } from './web-bundle.ts';
@@ -23,7 +22,7 @@ const workerOptions = {
   plugins: [webPlugin()],
   legalComments: 'none',
   logLevel: 'silent',
-} as const satisfies BuildOptions;
+} as const satisfies Esbuild.BuildOptions;
 
 /**
  * Bundles one entry to the text of one ES module.
@@ -31,7 +30,7 @@ const workerOptions = {
  * @param overrides options that differ from those of the Worker
  * @throws build_failed with the first message of the compiler and its place, not_installed
  */
-export async function bundle(entry: string, overrides: BuildOptions = {}): Promise<string> {
+export async function bundle(entry: string, overrides: Esbuild.BuildOptions = {}): Promise<string> {
   const root = packageRoot();
   const { build } = requireLocal('esbuild') as typeof Esbuild;
   try {
@@ -46,7 +45,7 @@ export async function bundle(entry: string, overrides: BuildOptions = {}): Promi
     if (output === undefined) throw new SealpinError('build_failed', `${entry} has no output`);
     return output.text;
   } catch (error) {
-    const first = (error as Partial<BuildFailure>).errors?.[0];
+    const first = (error as Partial<Esbuild.BuildFailure>).errors?.[0];
     if (first === undefined) throw error;
     const place = first.location ? ` (${first.location.file}:${first.location.line})` : '';
     throw new SealpinError('build_failed', `${first.text}${place}`, {

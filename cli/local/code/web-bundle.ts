@@ -6,7 +6,6 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type * as Esbuild from 'esbuild';
-import type { Plugin } from 'esbuild';
 import { packageRoot, requireLocal } from '../package-root.ts';
 import { wordList } from './shipped-file.ts';
 
@@ -217,7 +216,7 @@ export function compact(html: string): string {
  * Builds a file from a text that is made of its own.
  * @param filter recognizes its path
  */
-function rewriting(name: string, filter: RegExp, rewrite: (source: string) => string): Plugin {
+function rewriting(name: string, filter: RegExp, rewrite: (source: string) => string): Esbuild.Plugin {
   return {
     name,
     setup: ({ onLoad }) =>
@@ -256,7 +255,7 @@ const withoutEdwards = rewriting('without the Edwards curve', /@noble\/curves\/e
 );
 
 /** Puts what loads the curves in their place. @param path of that module */
-function replaceCurves(path: string): Plugin {
+function replaceCurves(path: string): Esbuild.Plugin {
   return { name: 'lazy curves', setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })) };
 }
 
@@ -280,7 +279,7 @@ const codesAlone = rewriting('codes alone', /[\\/]shared[\\/]error-codes\.ts$/, 
 );
 
 /** Leaves out the words of other pages. */
-function withoutUnusedWords(isUsed: IsUsed): Plugin {
+function withoutUnusedWords(isUsed: IsUsed): Esbuild.Plugin {
   return rewriting('without unused words', /[\\/]words[\\/][a-z]{2}\.ts$/, (source) =>
     source
       .replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
@@ -297,7 +296,7 @@ function withoutUnusedWords(isUsed: IsUsed): Plugin {
 /** Members of a catalogue that are no words. */
 const always = new Set(['language', 'direction', 'errors']);
 
-function replaceEnglish(words: string): Plugin {
+function replaceEnglish(words: string): Esbuild.Plugin {
   return {
     name: 'words of a test',
     setup: ({ onResolve }) =>
@@ -314,7 +313,7 @@ export async function webModuleText(): Promise<string> {
 }
 
 /** Lets esbuild find the pages. @param text gives their module */
-export const webPlugin = (text: () => Promise<string> = webModuleText): Plugin => ({
+export const webPlugin = (text: () => Promise<string> = webModuleText): Esbuild.Plugin => ({
   name: webModule,
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^sealpin:web$/ }, ({ path }) => ({ path, namespace: webModule }));
