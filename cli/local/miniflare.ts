@@ -33,7 +33,7 @@ export type WorkerdOptions = {
   /** Folder for temporary files; exists. */
   tmpDir: string;
   /** Port on 127.0.0.1, or the folder of the socket, which only this user can enter. */
-  listen: number | SocketFolder;
+  listen: number | string;
   /** Port of the listener on loopback in front of a socket. */
   port?: number | undefined;
   /** The Worker's and the guard's code. */
@@ -56,48 +56,20 @@ export type WorkerdOptions = {
   onRestart?(): void | Promise<void>;
 };
 
-/** A folder in which workerd listens on a socket. */
-export type SocketFolder = { folder: string };
-
 /** Miniflare writes an address as host and port; workerd says 0 for that of a socket. */
 const socketPort = 0;
 
-function portOf(listen: number | SocketFolder): number {
+function portOf(listen: number | string): number {
   return typeof listen === 'number' ? listen : socketPort;
 }
 
 /** The path of the socket in a folder. */
-export function socketIn({ folder }: SocketFolder): string {
+export function socketIn(folder: string): string {
   return `${join(folder, 'worker')}:${socketPort}`;
 }
 
-/** workerd binds no path that is there already, also not the one of its predecessor. */
-function removeSocketIn(listen: number | SocketFolder): void {
-  if (typeof listen !== 'number') rmSync(socketIn(listen), { force: true });
-}
-
 /** A running workerd with the Worker and the guard in it. */
-export type Workerd = {
-  processes: ProcessMark[];
-  /** Headers by which the guard knows that this process has examined a request. */
-  headers: readonly [name: string, value: string];
-  /** Header by which the guard knows that this process takes the body of a request. */
-  handover: readonly [name: string, value: string];
-  /**
-   * Reports that the workerd that listens on the port still runs, so that no other program can have
-   * the port.
-   */
-  isReady(): boolean;
-  /** Resolves with the reason when workerd crashed and could not be replaced. */
-  failed: Promise<Error>;
-  /** Asks the Worker as its operator, past its rate limits. */
-  ask(path: string, adminToken: string): Promise<{ status: number; text(): Promise<string> }>;
-  /** The number of requests whose response has not ended. */
-  running(): Promise<number>;
-  /** Swaps the code; state and port stay. */
-  replace(code: WorkerCode): Promise<void>;
-  close(): Promise<void>;
-};
+export type Workerd = Awaited<ReturnType<typeof startWorkerd>>;
 
 /** The compatibility date of the deployed Worker. */
 function compatibilityDate(): string {
@@ -147,11 +119,8 @@ export function serviceState(directory: string) {
 }
 
 /** Miniflare's options for one Worker named `sealpin` that listens where it is told. */
-function optionsFor(listen: number | SocketFolder, worker: WorkerDescription): Module.MiniflareOptions {
-  const socket =
-    typeof listen === 'number'
-      ? { host: '127.0.0.1', port: listen }
-      : { host: `unix:${join(listen.folder, 'worker')}`, port: socketPort };
+function optionsFor(listen: number | string, worker: WorkerDescription): Module.MiniflareOptions {
+  const host = typeof listen === 'number' ? '127.0.0.1' : `unix:${join(listen, 'worker')}`;
   return convertV4MiniflareOptions({
     host: '127.0.0.1',
     port: 0,
@@ -161,7 +130,7 @@ function optionsFor(listen: number | SocketFolder, worker: WorkerDescription): M
     modulesRoot: '/',
     compatibilityDate: compatibilityDate(),
     // Bypasses Miniflare's own entry Worker, which recompresses responses and obeys MF-* headers.
-    unsafeDirectSockets: [socket],
+    unsafeDirectSockets: [{ host, port: portOf(listen) }],
     ...worker,
   });
 }
@@ -175,7 +144,7 @@ function optionsFor(listen: number | SocketFolder, worker: WorkerDescription): M
  * handlers, too
  * @throws port_in_use; not_installed without CA certificates, or where workerd does not run
  */
-export async function launch(listen: number | SocketFolder, worker: WorkerDescription, tmpDir?: string) {
+export async function launch(listen: number | string, worker: WorkerDescription, tmpDir?: string) {
   const construct = () => new Miniflare(optionsFor(listen, worker));
   const miniflare = tmpDir === undefined ? construct() : withoutSignalHandlers(construct, tmpDir);
   try {
@@ -205,22 +174,66 @@ export async function launch(listen: number | SocketFolder, worker: WorkerDescri
  * Starts workerd with the Worker behind the guard.
  * @throws port_in_use; not_installed without CA certificates, or where workerd does not run
  */
-export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
+export async function startWorkerd(options: WorkerdOptions) {
+  const { listen, stateDir } = options;
   // A secret, so that only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');
   const { promise: failed, resolve: resolveFailed } = Promise.withResolvers<Error>();
   let processes: ProcessMark[] = [];
   const logEvent = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
-  const removeSocket = (): void => removeSocketIn(options.listen);
+  const removeSocket = (): void => {
+    // workerd binds no path that is there already, also not the one of its predecessor.
+    if (typeof listen === 'string') rmSync(socketIn(listen), { force: true });
+  };
   const workerWith = (code: WorkerCode): WorkerDescription => ({
-    ...serviceState(options.stateDir),
+    ...describeService(code, options, control),
     log: new CrashLog({ onEvent: logEvent, onCrash: removeSocket, onFailure: resolveFailed }),
-    unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
     unsafeHandleRuntimeRestart: async () => {
-      processes = workerdsOf(options.stateDir);
+      processes = workerdsOf(stateDir);
       logEvent('workerd.restarted', 'the Workers runtime was replaced after a crash');
       await options.onRestart?.();
     },
+  });
+  const miniflare = await launch(listen, workerWith(options.code), options.tmpDir);
+  processes = workerdsOf(stateDir);
+  return {
+    get processes() {
+      return processes;
+    },
+    /** Tells whether workerd still runs, so that no other program can have the port. */
+    isReady: () => processes.length > 0 && processes.every(isRunning),
+    /** Resolves with the reason when workerd crashed and could not be replaced. */
+    failed,
+    /** Header by which the guard knows that this process has examined a request. */
+    headers: ['sealpin-front', control] as const,
+    /** Header by which the guard knows that this process takes the body of a request. */
+    handover: ['sealpin-handover', control] as const,
+    /** Asks the Worker as its operator, past its rate limits. */
+    ask: (path: string, adminToken: string): Promise<{ status: number; text(): Promise<string> }> =>
+      miniflare.dispatchFetch(`http://local${path}`, {
+        headers: { authorization: `Bearer ${adminToken}`, 'sealpin-front': control, 'cf-connecting-ip': ownAddress },
+      }),
+    /** Counts the requests whose response has not ended. */
+    async running() {
+      const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
+      return ((await jsonOf(response)) as { running: number }).running;
+    },
+    /** Swaps the code; state and port stay. */
+    async replace(code: WorkerCode) {
+      removeSocket();
+      await miniflare.setOptions(optionsFor(listen, workerWith(code)));
+      await miniflare.ready;
+      processes = workerdsOf(stateDir);
+    },
+    close: () => miniflare.dispose(),
+  };
+}
+
+/** The Worker behind the guard, with its bindings. */
+function describeService(code: WorkerCode, options: WorkerdOptions, control: string): WorkerDescription {
+  return {
+    ...serviceState(options.stateDir),
+    unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
     handleStructuredLogs: ({ message }: { message: string }) => options.log(message),
     modules: [
       { type: 'ESModule', path: '/guard.js', contents: code.guard },
@@ -237,32 +250,6 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     serviceBindings: {
       LOCAL_DATABASE: (request: Module.Request) => answerOnDatabase(request, options),
     },
-  });
-  const miniflare = await launch(options.listen, workerWith(options.code), options.tmpDir);
-  processes = workerdsOf(options.stateDir);
-  return {
-    get processes() {
-      return processes;
-    },
-    isReady: () => processes.length > 0 && processes.every(isRunning),
-    failed,
-    headers: ['sealpin-front', control],
-    handover: ['sealpin-handover', control],
-    ask: (path, adminToken) =>
-      miniflare.dispatchFetch(`http://local${path}`, {
-        headers: { authorization: `Bearer ${adminToken}`, 'sealpin-front': control, 'cf-connecting-ip': ownAddress },
-      }),
-    async running() {
-      const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
-      return ((await jsonOf(response)) as { running: number }).running;
-    },
-    async replace(code) {
-      removeSocket();
-      await miniflare.setOptions(optionsFor(options.listen, workerWith(code)));
-      await miniflare.ready;
-      processes = workerdsOf(options.stateDir);
-    },
-    close: () => miniflare.dispose(),
   };
 }
 

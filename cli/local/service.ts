@@ -26,7 +26,7 @@ import { startFront } from './front/front.ts';
 import type { Direct } from './front/handover.ts';
 import { startLoopback } from './front/loopback-front.ts';
 import type { Proxies } from './front/proxies.ts';
-import type { SocketFolder, Workerd } from './miniflare.ts';
+import type { Workerd } from './miniflare.ts';
 import { isFull, noRoomToStart } from './node/reserve.ts';
 import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
@@ -170,8 +170,8 @@ type Listener = { workerd: Workerd; url: string; port: number; isDirect: boolean
 async function listening(o: Listening): Promise<Listener> {
   const { front, port: wanted, dataDir } = o.options;
   const { socketIn } = await import('./miniflare.ts');
-  const socket = { folder: localPaths(dataDir).tmp };
-  const path = socketIn(socket);
+  const folder = localPaths(dataDir).tmp;
+  const path = socketIn(folder);
   const { direct, log } = o;
   if (front === undefined)
     return await onFreePort(wanted, async (port) => {
@@ -182,13 +182,13 @@ async function listening(o: Listening): Promise<Listener> {
       const header = async () => (await started.promise).handover;
       const { close } = await startLoopback({ port, path, log, direct: { ...direct, header } });
       o.cleanup.add(close);
-      const workerd = await workerdAt(socket, url, o, port);
+      const workerd = await workerdAt(folder, url, o, port);
       started.resolve(workerd);
       return { workerd, url, port, isDirect };
     });
   const { origin: url, proxies } = front;
   refuseLongSocket(path);
-  const workerd = await workerdAt(socket, url, o);
+  const workerd = await workerdAt(folder, url, o);
   const { headers, handover } = workerd;
   const given = direct && { ...direct, placesOf: undefined, header: async () => handover };
   return await onFreePort(wanted, async (port) => {
@@ -198,7 +198,7 @@ async function listening(o: Listening): Promise<Listener> {
   });
 }
 
-async function workerdAt(listen: number | SocketFolder, url: string, o: Listening, port?: number): Promise<Workerd> {
+async function workerdAt(listen: number | string, url: string, o: Listening, port?: number): Promise<Workerd> {
   const { options, stateDir, run, cleanup } = o;
   const { startWorkerd } = await import('./miniflare.ts');
   await run.write(url);
