@@ -4,17 +4,13 @@ import type { FileIntake } from '../../cli/local/node/direct.ts';
 import { openWriter } from '../../cli/local/node/writer.ts';
 import type { SimulatedKubo } from './simulated-kubo.ts';
 
-const none = (): never => {
-  throw new Error('no file here has rows ahead of it');
-};
-
 /** Makes the intake of a Kubo, which does not pin what it takes. */
 export function intakeOf({ behaviour, blocks, pins, pinning }: SimulatedKubo): FileIntake {
   const written = new Map<string, Uint8Array[]>();
   return {
     async writer() {
       await behaviour.disk();
-      const writer = await openWriter('', { stage: none, unstage: none }, false);
+      const writer = await openWriter('', undefined);
       const pieces: Uint8Array[] = [];
       written.set(writer.name, pieces);
       const write = writer.write.bind(writer);

@@ -56,11 +56,8 @@ export async function addFile(store: Store, { request, response, query }: RpcCal
       }
     }
     if (files.length === 0) throw new RpcError('argument "path" is required', { client: true });
-    if (keep)
-      await store.publish(
-        files.map(({ written }) => written),
-        { pin: pin ? { name } : undefined },
-      );
+    const written = files.map((file) => file.written);
+    if (keep) await store.publish(written, pin ? { name } : undefined);
   } catch (cause) {
     await Promise.all(writers.map((writer) => writer.abort()));
     throw cause;

@@ -4,7 +4,7 @@
  */
 import { closeSync, read } from 'node:fs';
 import { promisify } from 'node:util';
-import { decodeNode, type Link } from '../../../shared/ipfs/index.ts';
+import { decodeNode } from '../../../shared/ipfs/index.ts';
 import type { BlockLocation } from './catalog.ts';
 import { RpcError } from './rpc.ts';
 
@@ -21,7 +21,8 @@ const maxTreeDepth = 8;
 
 /** Bytes of the file below a block. @throws invalid_cid when it is a node that is not of a file */
 export function fileBytes(cid: string, block: BlockLocation): number {
-  return block.node === null ? block.bytes : total(decodeNode(block.node, cid));
+  if (block.node === null) return block.bytes;
+  return decodeNode(block.node, cid).reduce((sum, link) => sum + link.fileBytes, 0);
 }
 
 /** A block of a file, and which byte of the file is its first one. */
@@ -130,10 +131,6 @@ export async function* content(places: Iterable<LeafRun>, open: (location: Block
     await ahead?.catch(() => undefined);
     if (current) closeSync(current.fd);
   }
-}
-
-function total(links: readonly Link[]): number {
-  return links.reduce((sum, link) => sum + link.fileBytes, 0);
 }
 
 /** An error for a file whose genuine blocks have other lengths than their parents say. */

@@ -41,7 +41,7 @@ export async function receive(store: FileIntake, pieces: AsyncIterable<Uint8Arra
       if (inPlace === undefined) await writer.write(piece);
     }
     const written = await writer.finish();
-    await store.publish([written], { pin: undefined });
+    await store.publish([written]);
     return { cid: written.cid, bytes: written.bytes, head: head.subarray(0, headBytes) };
   } catch (cause) {
     await writer.abort();
@@ -192,7 +192,7 @@ class Receiver {
   async #publish(writer: Writer): Promise<Written> {
     try {
       const written = await writer.finish();
-      await this.#store.publish([written], { pin: undefined });
+      await this.#store.publish([written]);
       return written;
     } catch (cause) {
       await writer.abort();

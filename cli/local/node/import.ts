@@ -36,7 +36,7 @@ export async function dagImport(store: Store, { request, response, query }: RpcC
       if (file) files.push(file);
       else importers.pop();
     }
-    await store.publish(files, { pin: undefined });
+    await store.publish(files);
   } catch (cause) {
     await Promise.all(importers.map((importer) => importer.abort()));
     throw cause;

@@ -18,7 +18,7 @@ export type Importer = Awaited<ReturnType<typeof openImporter>>;
 /** Begins an import in the folder `data`. */
 export async function openImporter(data: string, catalog: Catalog) {
   const file = await createFile(data, { keep: true, suffix: carSuffix, syncBytes: importSyncBytes });
-  const rows = openRows(catalog, file.name, { stage: true });
+  const rows = openRows(catalog, file.name);
   let position = 0;
   let last: string | undefined;
 

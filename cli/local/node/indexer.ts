@@ -6,13 +6,9 @@ import { openRows, type Complete, type Staging } from './rows.ts';
 /** A file whose bytes are those of one UnixFS file. `dagBytes`: all of its blocks together. */
 export type Written = Complete & { bytes: number; dagBytes: number };
 
-/**
- * Computes the CID of one file from its leaves, in order.
- * @param file its name on disk
- * @param o.stage stages the rows of a large file in the catalog before the file is complete
- */
-export function indexer(catalog: Staging, file: string, o: { stage: boolean }) {
-  const rows = openRows(catalog, file, o);
+/** Computes the CID of one file from its leaves, in order; its rows as `openRows`. */
+export function indexer(catalog: Staging | undefined, file: string) {
+  const rows = openRows(catalog, file);
   let position = 0;
   let nodeBytes = 0;
   const builder = cidBuilder({

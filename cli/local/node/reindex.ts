@@ -13,7 +13,7 @@ type FoundRows = Omit<Complete, 'file'> & { bytes: number; damaged: boolean };
 
 /** Indexes a file whose bytes are those of one UnixFS file. */
 export async function indexFlat(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {
-  const index = indexer(catalog, name, { stage: true });
+  const index = indexer(catalog, name);
   for (;;) {
     const leaf = await readUpTo(file, leafBytes);
     if (leaf.length > 0) await index.write(leaf);
@@ -29,7 +29,7 @@ export async function indexFlat(catalog: Catalog, name: string, file: FileHandle
  * @throws content_mismatch when no block is left
  */
 export async function indexCar(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {
-  const rows = openRows(catalog, name, { stage: true });
+  const rows = openRows(catalog, name);
   const car = carReader(
     bytesFrom({
       async next() {

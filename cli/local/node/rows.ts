@@ -19,10 +19,10 @@ const maxNodeBytes = 4_194_304;
 
 /**
  * The rows of one file.
+ * @param catalog gets rows before the file is complete; undefined: all of them stay in memory
  * @param file its name on disk
- * @param o.stage writes rows to the catalog before the file is complete
  */
-export function openRows(catalog: Staging, file: string, { stage }: { stage: boolean }) {
+export function openRows(catalog: Staging | undefined, file: string) {
   let rows: BlockRow[] = [];
   let nodeBytes = 0;
   let hasStaged = false;
@@ -30,7 +30,7 @@ export function openRows(catalog: Staging, file: string, { stage }: { stage: boo
   function add(row: BlockRow): void {
     rows.push(row);
     nodeBytes += row.node?.length ?? 0;
-    if (!stage || (rows.length < maxRows && nodeBytes < maxNodeBytes)) return;
+    if (catalog === undefined || (rows.length < maxRows && nodeBytes < maxNodeBytes)) return;
     hasStaged = true;
     catalog.stage(file, rows);
     rows = [];
@@ -50,7 +50,7 @@ export function openRows(catalog: Staging, file: string, { stage }: { stage: boo
     finish: () => rows,
     /** Drops the rows that are staged. */
     abort() {
-      if (hasStaged) catalog.unstage(file);
+      if (hasStaged) catalog?.unstage(file);
     },
   };
 }

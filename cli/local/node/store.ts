@@ -66,14 +66,14 @@ export class Store {
 
   /** Begins a file. `keep: false` computes the CID only. */
   async writer({ keep }: { keep: boolean }): Promise<Writer> {
-    return await openWriter(this.#data, this.catalog, keep);
+    return await openWriter(this.#data, keep ? this.catalog : undefined);
   }
 
   async importer(): Promise<Importer> {
     return await openImporter(this.#data, this.catalog);
   }
 
-  async publish(files: readonly Complete[], { pin }: { pin: { name: string } | undefined }): Promise<void> {
+  async publish(files: readonly Complete[], pin?: { name: string }): Promise<void> {
     const keepUntil = pin ? 0 : this.#now() + unpinnedMs;
     await this.#enqueue(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil })));
   }

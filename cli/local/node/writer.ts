@@ -6,10 +6,10 @@ import type { Staging } from './rows.ts';
 /** A file that is being written. */
 export type Writer = Awaited<ReturnType<typeof openWriter>>;
 
-/** Begins a file in the folder `data`. Without `keep` only its CID is computed. */
-export async function openWriter(data: string, catalog: Staging, keep: boolean) {
-  const file = await createFile(data, { keep, suffix: '' });
-  const index = indexer(catalog, file.name, { stage: keep });
+/** Begins a file in the folder `data`. Without a catalog only its CID is computed. */
+export async function openWriter(data: string, catalog: Staging | undefined) {
+  const file = await createFile(data, { keep: catalog !== undefined, suffix: '' });
+  const index = indexer(catalog, file.name);
   return {
     name: file.name,
 

@@ -67,7 +67,7 @@ function reached({ blocks }: Dag, from: number, seen = new Set<number>()): Set<n
 async function importInto(store: Store, blocks: readonly Block[]): Promise<void> {
   const importer = await store.importer();
   for (const { cid, bytes } of blocks) await importer.write(cid, bytes, () => undefined);
-  await store.publish([present(await importer.finish())], { pin: undefined });
+  await store.publish([present(await importer.finish())]);
 }
 
 test('whatever a pin reaches is there, over all imports, and nothing else stays', async () => {

@@ -75,7 +75,7 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
         for (const one of steps) {
           if (one.kind === 'add') {
             const file = await written(store, present(shapes[one.shape]), true);
-            await store.publish([file], { pin: one.pin ? { name: '' } : undefined });
+            await store.publish([file], one.pin ? { name: '' } : undefined);
             if (one.pin) pinned.add(file.cid);
           } else if (one.kind === 'pin') {
             const cid = present(known[one.of % known.length]);

@@ -28,7 +28,7 @@ async function written(store: Store) {
 test('files that are published at the same time all exist afterwards, each with its pin', async () => {
   const store = await open();
   const files = await Promise.all(Array.from({ length: 20 }, () => written(store)));
-  await Promise.all(files.map((file) => store.publish([file], { pin })));
+  await Promise.all(files.map((file) => store.publish([file], pin)));
   for (const { cid } of files) {
     expect(store.catalog.find(cid)).toBeDefined();
     expect(store.catalog.pins(cid)).toEqual([{ cid, name: '' }]);
@@ -44,7 +44,7 @@ test('one that cannot be published fails alone', async () => {
     blocks: present(third).blocks.map((block) => ({ ...block, bytes: 'no number' as never })),
   };
   const results = await Promise.allSettled(
-    [present(first), present(second), wrong, present(fourth)].map((file) => store.publish([file], { pin })),
+    [present(first), present(second), wrong, present(fourth)].map((file) => store.publish([file], pin)),
   );
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled']);
   expect(files.map(({ cid }) => store.catalog.find(cid) !== undefined)).toEqual([true, true, false, true]);
