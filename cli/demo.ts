@@ -7,6 +7,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { wrap } from './terminal/wrap.ts';
 
 /** The program that it shows; tests name one with cheap passwords. */
@@ -71,15 +72,12 @@ async function demo(): Promise<void> {
     ['ecc-encrypt', 'ecc-decrypt', [bob.private]],
   ] as const) {
     started = performance.now();
-    const output = join(dir, `${made}-${keys[0] === undefined ? 'back' : basename(dirname(keys[0]))}`);
+    const owner = keys[0] === undefined ? undefined : basename(dirname(keys[0]));
+    const output = join(dir, `${made}-${owner ?? 'back'}`);
     await sealpin(reader, blobs[made], output, ...keys);
     await compare(output);
-    report(
-      reader,
-      `${short(blobs[made])} ` +
-        `${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: ` +
-        `restored byte for byte, ${seconds(started)}`,
-    );
+    const how = owner === undefined ? 'with the password' : `with the key of ${owner}`;
+    report(reader, `${short(blobs[made])} ${how}: restored byte for byte, ${seconds(started)}`);
   }
 
   await byLink();
@@ -126,14 +124,11 @@ async function throughApi(url: string, keyFile: string): Promise<void> {
   assertSame(Buffer.from(json.data, 'base64'), data);
   report('GET', `the plain one as JSON, ${json.filename}: restored byte for byte`);
 
-  const receipt = await checkedJson<{ key: string; pins: { service: string; status: string }[] }>(
+  const { key, pins } = await checkedJson<{ key: string; pins: { service: string; status: string }[] }>(
     await api(`/v1/storage/${sealed.fileId}`, { method: 'DELETE' }),
     200,
   );
-  report(
-    'DELETE',
-    `receipt: key ${receipt.key}, ${receipt.pins.map((pin) => `${pin.status} at ${pin.service}`).join(', ')}`,
-  );
+  report('DELETE', `receipt: key ${key}, ${pins.map((pin) => `${pin.status} at ${pin.service}`).join(', ')}`);
   const again = await api(`/v1/storage/${sealed.fileId}`);
   await cancelQuietly(again.body);
   if (again.status !== 404) throw new Error(`a request for a deleted file got status ${again.status}`);
@@ -151,11 +146,8 @@ async function byLink(): Promise<void> {
   await sealpin('receive', link, folder, `--data-dir=${join(dir, 'home-of-Ann')}`);
   await compare(join(folder, basename(original)));
   report('receive', `by Ann, who has the link and nothing else: restored byte for byte, ${seconds(started)}`);
-  const again = await sealpin('receive', link, folder).then(
-    () => true,
-    () => false,
-  );
-  if (again) throw new Error('a link that opens once was opened twice');
+  const [again] = await Promise.allSettled([sealpin('receive', link, folder)]);
+  if (again.status === 'fulfilled') throw new Error('a link that opens once was opened twice');
   report('receive', 'again: the link is used up');
 }
 
@@ -206,17 +198,12 @@ async function storeBlob(command: string, how: string, ...args: string[]): Promi
 }
 
 /** The line that the service prints when it is ready; its error when it fails. */
-function firstLine(): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let stdout = '';
-    let stderr = '';
-    service.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    service.stdout.setEncoding('utf8').on('data', (text: string) => {
-      stdout += text;
-      if (stdout.includes('\n')) resolve(stdout.slice(0, stdout.indexOf('\n')));
-    });
-    service.once('close', () => reject(new Error(`the service did not start\n${stderr}`)));
-  });
+async function firstLine(): Promise<string> {
+  let stderr = '';
+  service.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const line = new Promise<string>((resolve) => createInterface(service.stdout).once('line', resolve));
+  const ended = serviceEnded.then(() => Promise.reject(new Error(`the service did not start\n${stderr}`)));
+  return await Promise.race([line, ended]);
 }
 
 async function checkedJson<T>(response: Response, status: number): Promise<T> {
