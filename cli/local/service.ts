@@ -124,13 +124,9 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
     recovered.push(`the address of this service is now ${url}: links to ${before} have ended`);
     log(JSON.stringify({ event: 'origin.changed', detail: recovered.at(-1) }));
   }
-  const { stop, stopped } = stopOf(cleanup, workerd, { dataDir, url });
-  const about = { ...listener, direct, run, node, recovered, choice, cacheDir, stop };
-  const snapshot: Controls['snapshot'] = ({ known }, closed) =>
-    takeSnapshot({ dataDir, stateDir, ask, node }, known, closed);
-  const verify: Controls['verify'] = ({ position }) => node.verify(position);
-  const health: Controls['health'] = async () => parseResponse(Health, await jsonOf(await ask('/v1/health')));
-  const socket = await listenForControl(paths.control, controlsOf({ ...about, verify, snapshot, health }));
+  const { stop, stopped } = stopOf(cleanup, listener, dataDir);
+  const about = { ...listener, dataDir, stateDir, ask, direct, run, node, recovered, choice, cacheDir, stop };
+  const socket = await listenForControl(paths.control, controlsOf(about));
   cleanup.add(() => socket.close());
   return {
     url,
@@ -275,15 +271,8 @@ async function nodeOf(dir: string, token: string, log: (line: string) => void) {
   return { node: await startNode({ dir, token, note }), recovered };
 }
 
-/**
- * Makes what stops the service once, for whatever reason; `stopped` rejects where that is a
- * failure.
- */
-function stopOf(
-  cleanup: CleanupStack,
-  workerd: Workerd,
-  { dataDir, url }: { readonly dataDir: string; readonly url: string },
-): { stop: (why?: SealpinError) => Promise<void>; stopped: Promise<void> } {
+/** Makes what stops the service once, for whatever reason; `stopped` rejects for a failure. */
+function stopOf(cleanup: CleanupStack, { workerd, url }: Listener, dataDir: string) {
   const { promise: stopped, resolve: resolveStopped, reject: rejectStopped } = Promise.withResolvers<void>();
   const stop = once((why?: SealpinError) =>
     cleanup.run().then(() => (why === undefined ? resolveStopped() : rejectStopped(why)), rejectStopped),
@@ -302,13 +291,13 @@ function stopOf(
  */
 function controlsOf(
   o: Listener &
-    Pick<Listening, 'direct'> &
-    Pick<Controls, 'verify' | 'snapshot' | 'health'> & {
+    Pick<Listening, 'direct' | 'run' | 'stateDir'> & {
+      readonly dataDir: string;
+      readonly ask: Ask;
       readonly node: RunningNode;
       readonly recovered: string[];
       readonly choice: KuboChoice;
       readonly cacheDir: string;
-      readonly run: RunFile;
       readonly stop: () => Promise<void>;
     },
 ): Controls {
@@ -343,9 +332,9 @@ function controlsOf(
       await o.run.write(url);
       return { bytes: Buffer.byteLength(code.worker), ms: Math.round(performance.now() - start) };
     }),
-    verify: o.verify,
-    snapshot: o.snapshot,
-    health: o.health,
+    verify: ({ position }) => o.node.verify(position),
+    snapshot: ({ known }, closed) => takeSnapshot(o, known, closed),
+    health: async () => parseResponse(Health, await jsonOf(await o.ask('/v1/health'))),
     // The response goes out first, because stopping closes its connection.
     async stop() {
       setImmediate(() => void o.stop());
