@@ -13,22 +13,16 @@ import { errnoOf } from '../../errno.ts';
 import { createServer, readRest } from '../../io/node-http.ts';
 import { listenOn } from '../port.ts';
 import { forwardedHeaders, type Refused } from './forwarded-headers.ts';
-import type { Direct } from './handover.ts';
 import { plainAddress, type Proxies } from './proxies.ts';
-import { type Connections, connectionsTo, relay } from './relay.ts';
+import { type Connections, connectionsTo, relay, type RelayOptions } from './relay.ts';
 
 /** Options of the listener. */
-export type FrontOptions = {
+export type FrontOptions = Pick<RelayOptions, 'path' | 'direct' | 'headers'> & {
   /** Origin at which clients reach the service, such as `https://files.example.com`. */
   readonly origin: string;
   readonly proxies: Proxies;
   /** 0 is not allowed. */
   readonly port: number;
-  /** Path of the socket of the runtime. */
-  readonly path: string;
-  readonly direct: Direct | undefined;
-  /** Headers by which the runtime knows this process. */
-  readonly headers: readonly string[];
   /** Gets lines of JSON. */
   log(line: string): void;
 };

@@ -11,13 +11,11 @@ import { createServer } from '../../io/node-http.ts';
 import { listenOn } from '../port.ts';
 import { endToEnd } from './forwarded-headers.ts';
 import { isHandedHead, type Direct } from './handover.ts';
-import { connected, connectionsTo, relay } from './relay.ts';
+import { connected, connectionsTo, relay, type RelayOptions } from './relay.ts';
 
 /** Options of the listener. */
-export type LoopbackOptions = {
+export type LoopbackOptions = Pick<RelayOptions, 'path'> & {
   readonly port: number;
-  /** Path of the socket of the runtime, or its port. */
-  readonly path: string | number;
   readonly direct: Direct;
   /** Gets lines of JSON. */
   log(line: string): void;
@@ -139,7 +137,7 @@ function bodyLength(head: string): number {
 }
 
 /** A request as the guard is to examine it. */
-function unexamined({ rawHeaders, headers }: IncomingMessage): Parameters<typeof relay>[2]['forwarded'] {
+function unexamined({ rawHeaders, headers }: IncomingMessage): RelayOptions['forwarded'] {
   const kept = endToEnd(rawHeaders, internal);
   const isChunked = headers['transfer-encoding'] !== undefined;
   const hasBody = isChunked || Number(headers['content-length']) > 0;

@@ -62,7 +62,7 @@ export function connectionsTo(path: string | number): Connections {
 export type Connections = InstanceType<typeof Agent>;
 
 /** Options of `relay`. */
-type RelayOptions = {
+export type RelayOptions = {
   /** For requests that may be sent again. */
   readonly connections: Connections;
   /** Path of the socket of the runtime, or its port. */
