@@ -217,12 +217,11 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
     if (next === '') throw emptyValue(flag, usageError);
     values.push(next);
     if (value !== undefined) continue;
-    if (next !== '-' && next.startsWith('-')) {
+    if (next !== '-' && next.startsWith('-'))
       throw usageError(
         `${flag} needs a value, and what follows is a flag`,
         `a value that begins with - is written ${flag}=<${arg.valueHint}>`,
       );
-    }
     index += 1;
   }
   return seen;
@@ -234,9 +233,7 @@ function checkPositionals(
 ): void {
   const known = positionalsOf(args);
   const empty = given.indexOf('');
-  if (empty >= 0) {
-    throw emptyValue(`<${known[empty]?.name ?? rest ?? 'argument'}>`, usageError);
-  }
+  if (empty >= 0) throw emptyValue(`<${known[empty]?.name ?? rest ?? 'argument'}>`, usageError);
   const missing = known.find(({ required }, index) => required && given[index] === undefined);
   if (missing !== undefined) throw usageError(`${name} needs <${missing.name}>`);
   if (rest !== undefined || given.length <= known.length) return;

@@ -175,13 +175,10 @@ async function sendBody(
  * A clock that runs only while we wait for the peer: the wait fails when fewer than `bytes` moved
  * in `stallMs`.
  */
-function stallTimer({
-  stallMs,
-  bytes: minBytes,
-}: Timeouts): <T>(work: Promise<T>, bytes: number | ((result: T) => number)) => Promise<T> {
+function stallTimer({ stallMs, bytes: minBytes }: Timeouts) {
   let waitedMs = 0;
   let moved = 0;
-  return async (work, bytes) => {
+  return async <T>(work: Promise<T>, bytes: number | ((result: T) => number)): Promise<T> => {
     const start = performance.now();
     const result = await within(work, stallMs - waitedMs, tooSlow);
     waitedMs += performance.now() - start;
@@ -248,12 +245,11 @@ function exchangeFailure(error: unknown, peer: Peer, during: 'request' | 'respon
     url.protocol === 'https:' &&
     !Object.hasOwn(causes, code) &&
     (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
-  if (tls) {
+  if (tls)
     return new SealpinError('service_unreachable', `the TLS certificate of ${name} is not trusted (${code})`, {
       hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS',
       cause: error,
     });
-  }
   const why = causes[code] ?? (code.startsWith('HPE_') ? 'the server does not speak HTTP' : code);
   return new SealpinError('service_unreachable', `${name} cannot be reached: ${why}`, {
     hint: hintFor(code, url),

@@ -72,13 +72,12 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
     // a FIFO would.
     if (stats.isFIFO())
       return piped(path, new Socket({ fd: descriptor, readable: true, writable: false }), environment.signal);
-    if (!stats.isFile()) {
+    if (!stats.isFile())
       throw new SealpinError(
         'file_unreadable',
         `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`,
         { hint: stats.isDirectory() ? 'name a file in it' : 'pipe it into sealpin and name - as the file' },
       );
-    }
     return regular(path, descriptor, stats);
   } catch (error) {
     await close(descriptor);

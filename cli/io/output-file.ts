@@ -99,9 +99,8 @@ async function refuseTarget(path: string, target: string, o: Pick<SinkOptions, '
     // Through links too: an input that goes away while it is read would be lost if anything failed
     // after it.
     const file = await stat(target, { bigint: true }).catch(() => undefined);
-    if (file !== undefined && file.dev === o.input.dev && file.ino === o.input.ino) {
+    if (file !== undefined && file.dev === o.input.dev && file.ino === o.input.ino)
       throw new SealpinError('usage', `${path} is the input too`, { hint: 'choose another name for the output' });
-    }
   }
   if (found.isDirectory())
     throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });

@@ -59,10 +59,7 @@ function curlLines(url: string, keyFile: string): string[] {
 }
 
 /** The fields of a line of the log that are shown to people. */
-type LogEntry = Partial<Readonly<Record<'status' | 'ms', number>>> &
-  Partial<
-    Readonly<Record<'event' | 'method' | 'route' | 'error' | 'detail' | 'reason' | 'requestId' | 'service', string>>
-  >;
+type LogEntry = Readonly<Record<string, string | number | undefined>>;
 
 /**
  * Prints the lines of the Worker's log. Those before `release` are held: the requests by which the
@@ -93,8 +90,8 @@ function logLine({ output, stderr }: Context, line: string): void {
     stderr.write(`${visibleJson({ time, ...entry })}\n`);
     return;
   }
-  const { event, method, route, status, ms, error, detail, service, reason } = entry;
-  const id = entry.requestId === undefined ? '' : ` (request ${entry.requestId})`;
+  const { event, method, route, status, ms, error, detail, service, reason, requestId } = entry;
+  const id = requestId === undefined ? '' : ` (request ${requestId})`;
   if (event === 'request') output.note(`${time} ${method} ${reason ?? route} ${status}, ${ms} ms${id}`);
   else if (event === 'pin.unpin')
     output.warn(

@@ -125,11 +125,10 @@ export async function readState<N extends keyof States>(dataDir: string, name: N
   });
   if (text === undefined) return undefined;
   const found = (jsonIn(text) ?? {}) as Partial<States[N]>;
-  if (typeof found.v === 'number' && found.v > stateVersion) {
+  if (typeof found.v === 'number' && found.v > stateVersion)
     throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
       hint: 'install the newest version; nothing was changed',
     });
-  }
   if (found.v !== stateVersion || required[name].some((each) => found[each] === undefined)) throw damagedFile(path);
   return found as States[N];
 }

@@ -172,7 +172,7 @@ export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: Abort
   const report = await askKubo({ url, token: wish.token }, signal);
   if (known !== undefined && known.peerId !== report.peerId) {
     const { files, deletions } = await countStored();
-    if (files + deletions > 0) {
+    if (files + deletions > 0)
       throw new SealpinError(
         'config_invalid',
         `the Kubo at ${url} is not the one with your files: its peer ID is ${report.peerId}, and ` +
@@ -180,7 +180,6 @@ export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: Abort
           `the Kubo ${known.peerId}, last seen at ${known.url}`,
         { hint: 'give the address of that Kubo, or use another data directory (--data-dir) with this one' },
       );
-    }
   }
   return { kubo: { url, token: wish.token, ...report } };
 }

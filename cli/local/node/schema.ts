@@ -36,7 +36,7 @@ const sinceVersion2 = `
  */
 export function prepareTables(db: DatabaseSync, path: string): void {
   const found = Number(db.prepare('PRAGMA user_version').get()?.['user_version']);
-  if (found > schemaVersion) {
+  if (found > schemaVersion)
     throw new SealpinError(
       'config_invalid',
       `${path}, the index of the built-in IPFS node, was written by a newer sealpin`,
@@ -46,7 +46,6 @@ export function prepareTables(db: DatabaseSync, path: string): void {
           'from the files in data/',
       },
     );
-  }
   if (found < schemaVersion) {
     // A table that others refer to is replaced with the constraints off
     // (https://sqlite.org/lang_altertable.html, section 7).
