@@ -8,7 +8,7 @@
  * deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { damagedFile, ifMissing } from '../errno.ts';
@@ -141,13 +141,7 @@ export async function writeState<N extends keyof States>(dataDir: string, name: 
   const path = localPaths(dataDir)[name];
   if (value === undefined) return await rm(path, { force: true });
   const temporary = `${path}.${process.pid}.tmp`;
-  const file = await open(temporary, 'w', 0o600);
-  try {
-    await file.writeFile(`${JSON.stringify(value, null, 2)}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await writeFile(temporary, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600, flush: true });
   await rename(temporary, path);
   await syncDirectory(dirname(path));
 }

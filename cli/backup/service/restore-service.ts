@@ -67,9 +67,7 @@ export async function restoreService(
     // One that was made during the backup is in it, too.
     await markStopped(join(staging, 'state'));
     const blocks = await restoreBlocks(folder, staging, manifest, o.onBytes, context);
-    const path = join(staging, 'secrets.json');
-    await writeFile(path, secrets, { mode: 0o600, flag: 'wx' });
-    await syncFile(path);
+    await writeFile(join(staging, 'secrets.json'), secrets, { mode: 0o600, flag: 'wx', flush: true });
     await syncTree(staging);
     await refuseService(dataDir);
     await rm(localPaths(dataDir).local, { recursive: true, force: true });
