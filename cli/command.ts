@@ -71,8 +71,6 @@ export type Values<A extends Args> = {
         : string | undefined;
 };
 
-type Example = { readonly command: string; readonly does: string };
-
 /** A command as its file in `commands/` declares it. */
 export type Definition<A extends Args> = {
   /** More than the summary, for `--help`. */
@@ -84,7 +82,7 @@ export type Definition<A extends Args> = {
   readonly surplus?: string;
   /** Marks a command that uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
-  readonly examples: readonly Example[];
+  readonly examples: readonly { readonly command: string; readonly does: string }[];
   /**
    * Note on what an interruption leaves and how to resume; a command that knows more prints its
    * own.
@@ -140,14 +138,15 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
     parse(argv) {
       const usageError = (detail: string, hint = `see: sealpin ${name} --help`): SealpinError =>
         new SealpinError('usage', detail, { hint });
-      const given = checkFlags(argv, { name, args, usageError });
+      const check = { ...shown, name, args, usageError };
+      const given = checkFlags(argv, check);
       const parsed = parseArgs([...argv], toCitty(args));
       const positionals: readonly string[] = parsed._;
-      checkPositionals(positionals, { ...shown, name, args, usageError });
+      checkPositionals(positionals, check);
       const values = Object.fromEntries(
         Object.entries(args).map(([key, arg]) => [key, valueOf(arg, parsed[key], given.get(key))]),
       ) as Values<A> & Values<typeof commonArgs> & { service?: string; profile?: string };
-      refuseStandard(values, { args, usageError });
+      refuseStandard(values, check);
       if (values.service !== undefined && values.profile !== undefined)
         throw usageError('--service and --profile both name a service', 'leave one of them out');
       return {
@@ -173,9 +172,7 @@ function toCitty(args: Args): Record<string, { type: Arg['type']; required: fals
   return Object.fromEntries(Object.entries(args).map(([name, { type }]) => [name, { type, required: false as const }]));
 }
 
-type WordCheck = {
-  readonly name: string;
-  readonly args: Args;
+type WordCheck = Pick<Command, 'name' | 'args' | 'rest' | 'surplus'> & {
   readonly usageError: (detail: string, hint?: string) => SealpinError;
 };
 
@@ -227,10 +224,7 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
   return seen;
 }
 
-function checkPositionals(
-  given: readonly string[],
-  { name, args, rest, surplus, usageError }: WordCheck & Pick<Definition<Args>, 'rest' | 'surplus'>,
-): void {
+function checkPositionals(given: readonly string[], { name, args, rest, surplus, usageError }: WordCheck): void {
   const known = positionalsOf(args);
   const empty = given.indexOf('');
   if (empty >= 0) throw emptyValue(`<${known[empty]?.name ?? rest ?? 'argument'}>`, usageError);
@@ -242,10 +236,7 @@ function checkPositionals(
 }
 
 /** Refuses `-` for a folder: it stands for standard input or output elsewhere. */
-function refuseStandard(
-  values: Readonly<Record<string, unknown>>,
-  { args, usageError }: Pick<WordCheck, 'args' | 'usageError'>,
-): void {
+function refuseStandard(values: Readonly<Record<string, unknown>>, { args, usageError }: WordCheck): void {
   for (const [name, arg] of Object.entries(args))
     if ('path' in arg && arg.path === 'folder' && values[name] === '-')
       throw usageError(

@@ -196,14 +196,8 @@ async function sealedOf(file: StoredFile, entry: BackupEntry, run: Taking) {
     await openSealedHeader({ ...entry, header }, run.identities);
     return { header };
   }
-  const name = run.names.get(file.fileId);
-  const details = {
-    filename: file.filename ?? null,
-    contentType: file.contentType,
-    metadata: file.metadata,
-    tags: file.tags,
-    name,
-  };
+  const { fileId, filename = null, contentType, metadata, tags } = file;
+  const details = { filename, contentType, metadata, tags, name: run.names.get(fileId) };
   return { sealed: await sealDetails(details, run.recipient) };
 }
 

@@ -150,7 +150,14 @@ function webStreamOf(readable: Readable, name: string, signal: AbortSignal): Rea
  * @throws file_not_found, file_unreadable
  */
 export async function readSmall(path: string, o: { limitBytes?: number; what: string; environment: Reading }) {
-  const input = await openSmall(path, o);
+  const input = await openInput(path, o.environment).catch((error: unknown) => {
+    // The usual hints are to pack a directory, or to pipe a device.
+    if (!isSealpinError(error, 'file_unreadable') || error.hint === undefined) throw error;
+    throw new SealpinError(error.code, error.message, {
+      hint: `name a file with ${o.what} in it, or - for standard input`,
+      cause: error,
+    });
+  });
   try {
     return await readAll(
       input.stream,
@@ -159,19 +166,6 @@ export async function readSmall(path: string, o: { limitBytes?: number; what: st
     );
   } finally {
     await input.close();
-  }
-}
-
-/** Opens a small file, without the usual hints, to pack a directory or to pipe a device. */
-async function openSmall(path: string, o: { what: string; environment: Reading }): Promise<Input> {
-  try {
-    return await openInput(path, o.environment);
-  } catch (error) {
-    if (!isSealpinError(error, 'file_unreadable') || error.hint === undefined) throw error;
-    throw new SealpinError(error.code, error.message, {
-      hint: `name a file with ${o.what} in it, or - for standard input`,
-      cause: error,
-    });
   }
 }
 

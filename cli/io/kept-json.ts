@@ -33,18 +33,14 @@ function pathOf({ name }: { readonly name: string }, dataDir: string): string {
 }
 
 /** Reads a file. @throws config_invalid when it is damaged, file_unreadable */
-export async function readKept<S extends v.GenericSchema>(
-  { name, shape, none }: Kept<S>,
-  { dataDir, stdin, signal }: Context,
-): Promise<v.InferOutput<S>> {
-  return (
-    (await readJson(pathOf({ name }, dataDir), shape, {
-      limitBytes: keptLimitBytes,
-      what: name,
-      hint: 'fix it or move it out of the way; nothing was changed',
-      environment: { cwd: dataDir, stdin, signal },
-    })) ?? none
-  );
+export async function readKept<S extends v.GenericSchema>(kept: Kept<S>, { dataDir, stdin, signal }: Context) {
+  const found = await readJson(pathOf(kept, dataDir), kept.shape, {
+    limitBytes: keptLimitBytes,
+    what: kept.name,
+    hint: 'fix it or move it out of the way; nothing was changed',
+    environment: { cwd: dataDir, stdin, signal },
+  });
+  return found ?? kept.none;
 }
 
 /**

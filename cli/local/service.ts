@@ -327,7 +327,8 @@ function controlsOf(
     rebuild: serialize(async () => {
       const start = performance.now();
       const code = await rebuildWorkerCode(o.cacheDir);
-      await waitIdle(workerd);
+      const end = performance.now() + drainMs;
+      while (performance.now() < end && (await workerd.running()) > 0) await sleep(50);
       await workerd.replace(code);
       await o.run.write(url);
       return { bytes: Buffer.byteLength(code.worker), ms: Math.round(performance.now() - start) };
@@ -341,10 +342,4 @@ function controlsOf(
       return {};
     },
   };
-}
-
-/** Waits until no request runs, at most `drainMs`. */
-async function waitIdle(workerd: Workerd): Promise<void> {
-  const end = performance.now() + drainMs;
-  while (performance.now() < end && (await workerd.running()) > 0) await sleep(50);
 }

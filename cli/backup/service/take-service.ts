@@ -91,7 +91,7 @@ export async function backUpService(
     const { serviceId = '' } = (await readState(dataDir, 'secrets')) ?? {};
     return await withSnapshot(context, stamps, async (snapshot) => {
       const run: Taking = { folder, snapshot, known, before, dataDir, onBytes, signal: context.signal };
-      return await fill(run, { sealed, serviceId }, context);
+      return await fill(run, { secrets: sealed, serviceId }, context);
     });
   } catch (error) {
     throw isFull(error) ? new SealpinError('disk_full', `${folder.shown} cannot be written: the disk is full`) : error;
@@ -117,11 +117,7 @@ type Taking = {
  * bytes are at another backend, and not in it; `bad`: those with bytes that the service itself has
  * damaged or not at all
  */
-async function fill(
-  run: Taking,
-  { sealed, serviceId }: { readonly sealed: Manifest['secrets']; readonly serviceId: string },
-  context: Context,
-) {
+async function fill(run: Taking, { secrets, serviceId }: Pick<Manifest, 'secrets' | 'serviceId'>, context: Context) {
   const { folder, snapshot } = run;
   const files: Part[] = [];
   let databases = 0;
@@ -138,15 +134,8 @@ async function fill(
   const blocks = await copyAllBlocks(run, files.find(({ path }) => path === indexPath)?.part ?? '');
   for (const each of [folder.parts, folder.blocks]) await syncDirectory(each);
   const { takenAt, pausedMs } = snapshot;
-  const manifest: Manifest = {
-    v: 1,
-    sealpin: packageJson.version,
-    takenAt,
-    serviceId,
-    files,
-    blocks: blocks.files,
-    secrets: sealed,
-  };
+  const { version: sealpin } = packageJson;
+  const manifest: Manifest = { v: 1, sealpin, takenAt, serviceId, files, blocks: blocks.files, secrets };
   await writeManifest(folder, manifest, context);
   const removed = await removeUnused(folder, manifest);
   for (const each of [folder.parts, folder.blocks]) await syncDirectory(each);
@@ -159,7 +148,7 @@ async function fill(
     removed,
     foreign: foreignIn(files, folder),
     bad: blocks.bad,
-    secrets: sealed !== undefined,
+    secrets: secrets !== undefined,
   };
 }
 

@@ -130,13 +130,6 @@ async function* counted(request: IncomingMessage, upstream: ClientRequest, isOve
   }
 }
 
-/** @returns a signal that aborts once the runtime has answered a request, or broken it off */
-function endOf(upstream: ClientRequest): AbortSignal {
-  const end = new AbortController();
-  for (const event of ['response', 'close']) upstream.once(event, () => end.abort());
-  return end.signal;
-}
-
 /** Tells whether a request continues an upload: what has arrived counts where the client leaves. */
 export function isContinued({ method }: IncomingMessage): boolean {
   return method === 'PATCH';
@@ -152,11 +145,13 @@ export async function handOver(
   direct: Direct,
   begin: (file?: string) => void,
 ): Promise<void> {
-  const over = endOf(upstream);
-  const isOver = (): boolean => over.aborted || upstream.destroyed;
+  // The runtime has answered, or broken it off.
+  const end = new AbortController();
+  for (const event of ['response', 'close']) upstream.once(event, () => end.abort());
+  const isOver = (): boolean => end.signal.aborted || upstream.destroyed;
   if (!isContinued(request)) return await handFileOver(request, upstream, direct, { begin, isOver });
   begin();
-  await handPartsOver(request, upstream, direct, { over, isOver });
+  await handPartsOver(request, upstream, direct, { over: end.signal, isOver });
 }
 
 /**

@@ -97,7 +97,7 @@ async function pass(socket: Socket, path: string | number): Promise<boolean> {
   if (isHanded) socket.pause().unshift(start);
   else if (start.length > 0) await send(start);
   upstream?.end();
-  if (isHanded && upstream !== undefined) await closed(upstream);
+  if (isHanded && upstream?.closed === false) await once(upstream, 'close');
   return isHanded;
 }
 
@@ -119,10 +119,6 @@ async function drained(socket: Socket): Promise<void> {
     };
     socket.on('drain', end).on('close', end);
   });
-}
-
-async function closed(socket: Socket): Promise<void> {
-  if (!socket.closed) await once(socket, 'close');
 }
 
 /** Bytes of the body behind a head; infinite where only the runtime is to say where it ends. */

@@ -62,12 +62,8 @@ export async function addFile(store: Store, { request, response, query }: RpcCal
     await Promise.all(writers.map((writer) => writer.abort()));
     throw cause;
   }
-  lines(
-    response,
-    files.map(({ name, written }) => ({
-      Name: name || written.cid,
-      Hash: written.cid,
-      Size: String(written.dagBytes),
-    })),
-  );
+  const records = files.map(({ name, written: { cid, dagBytes } }) => {
+    return { Name: name || cid, Hash: cid, Size: String(dagBytes) };
+  });
+  lines(response, records);
 }

@@ -117,8 +117,7 @@ function blockRm(store: Store, { query, response }: RpcCall): void {
 
 function blockStat(store: Store, { query, response }: RpcCall): void {
   const wanted = cid(query);
-  const location = find(store, wanted);
-  sendJson(response, { Key: wanted, Size: location.bytes });
+  sendJson(response, { Key: wanted, Size: find(store, wanted).bytes });
 }
 
 function pinAdd(store: Store, { query, response }: RpcCall): void {
@@ -139,14 +138,8 @@ function dagStat(store: Store, { query, response }: RpcCall): void {
   const missing = store.catalog.missing(wanted);
   if (missing !== undefined) throw new RpcError(`error traversing DAG: ${notFound(missing)}`);
   const { blocks, bytes } = store.catalog.size(wanted);
-  lines(response, [
-    {
-      UniqueBlocks: blocks,
-      TotalSize: bytes,
-      Ratio: 1,
-      DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }],
-    },
-  ]);
+  const stats = [{ Cid: wanted, Size: bytes, NumBlocks: blocks }];
+  lines(response, [{ UniqueBlocks: blocks, TotalSize: bytes, Ratio: 1, DagStats: stats }]);
 }
 
 async function pinRm(store: Store, { query, response }: RpcCall): Promise<void> {
@@ -184,11 +177,8 @@ function pinLs(store: Store, { query, response }: RpcCall): void {
 }
 
 async function gc(store: Store, { response }: RpcCall): Promise<void> {
-  const collected = await store.collect({ all: true });
-  lines(
-    response,
-    collected.map((one) => ({ Key: { '/': one } })),
-  );
+  const keys = (await store.collect({ all: true })).map((one) => ({ Key: { '/': one } }));
+  lines(response, keys);
 }
 
 /** Kubo's words for a block that an offline node does not have. */
