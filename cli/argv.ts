@@ -1,9 +1,6 @@
 /** The words of a command line, before they are parsed. */
 
-/**
- * The words before `--`, after which every word is a positional (POSIX.1-2024, XBD 12.2, guideline
- * 10).
- */
+/** The words before `--`: what follows are positionals (POSIX.1-2024, XBD 12.2, guideline 10). */
 export function beforeTerminator(argv: readonly string[]): readonly string[] {
   const end = argv.indexOf('--');
   return end < 0 ? argv : argv.slice(0, end);

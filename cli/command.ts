@@ -9,10 +9,7 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
-/**
- * Kind of completion of a value: names and IDs as `sealpin completions --values` prints them, or
- * the shells.
- */
+/** Kind of completion of a value: names and IDs (`sealpin completions --values`), or the shells. */
 export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
 /**
@@ -83,10 +80,7 @@ export type Definition<A extends Args> = {
   /** Marks a command that uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly { readonly command: string; readonly does: string }[];
-  /**
-   * Note on what an interruption leaves and how to resume; a command that knows more prints its
-   * own.
-   */
+  /** Note on what an interruption leaves and how to resume, unless a command prints its own. */
   readonly interrupted?: string;
   /** @returns the exit code, 0 when nothing is returned */
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;

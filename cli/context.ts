@@ -5,10 +5,7 @@ import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 
-/**
- * Environment of the process: streams, variables, directories, the clock, and the signal that ends
- * it.
- */
+/** Environment of the process: streams, variables, directories, clock, and what ends it. */
 export type Environment = {
   readonly stdin: InputStream;
   readonly stdout: OutputStream;
@@ -17,15 +14,9 @@ export type Environment = {
   readonly cwd: string;
   readonly home: string;
   readonly platform: NodeJS.Platform;
-  /**
-   * Fires on SIGINT, SIGTERM, SIGHUP and when the reader of stdout has closed it; its reason is a
-   * SealpinError.
-   */
+  /** Fires on SIGINT, SIGTERM, SIGHUP and a closed stdout; its reason is a SealpinError. */
   readonly signal: AbortSignal;
-  /**
-   * A lower cost of scrypt for tests, as log2 of N (RFC 7914 section 2); the core decides
-   * otherwise.
-   */
+  /** A lower cost of scrypt for tests, as log2 of N (RFC 7914 section 2). */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** Limits on how slow a service or gateway may be. */

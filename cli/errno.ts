@@ -21,10 +21,7 @@ const writing: Readonly<Record<string, string>> = {
   EDQUOT: 'your quota is used up',
 };
 
-/**
- * Some file systems, such as /proc, answer ENOENT where the directory is there and takes no new
- * files.
- */
+/** Some file systems, such as /proc, answer ENOENT where a directory takes no new files. */
 function missing(thrown: unknown): string {
   const { syscall = '', path = '' } = thrown as NodeJS.ErrnoException;
   const isMaking = syscall === 'open' || syscall === 'mkdir';
@@ -63,10 +60,7 @@ export function isDamage(thrown: unknown): boolean {
   return code === sqliteCodes.corrupt || code === sqliteCodes.noDatabase;
 }
 
-/**
- * A failure of the system that nobody expected, as an error for people; undefined for anything else
- * that was thrown.
- */
+/** A failure of the system that nobody expected, for people; undefined for anything else. */
 export function systemFailure(thrown: unknown): SealpinError | undefined {
   if (!(thrown instanceof Error)) return undefined;
   const cause = { cause: thrown };
@@ -98,10 +92,7 @@ export function damagedFile(path: string, cause?: unknown): SealpinError {
   });
 }
 
-/**
- * A failed read of a path, for people: file_not_found, file_unreadable. A SealpinError stays as it
- * is.
- */
+/** A failed read of a path: file_not_found, file_unreadable. A SealpinError stays as it is. */
 export function readFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';

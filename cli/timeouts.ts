@@ -9,8 +9,5 @@ export type Timeouts = {
   readonly pollMs?: number;
 };
 
-/**
- * 1 KiB/s is slower than any connection that is of use for files; pinning a large file may take
- * five minutes.
- */
+/** 1 KiB/s is slower than any useful connection; pinning a large file may take five minutes. */
 export const defaultTimeouts: Timeouts = { stallMs: 60_000, bytes: 60 * 1024, responseMs: 300_000 };

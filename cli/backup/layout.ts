@@ -105,10 +105,7 @@ export async function makeBackupFolder({ shown }: Layout, folder: string): Promi
   await makeDirectories(folder).catch(failWrite(shown));
 }
 
-/**
- * Refuses a folder with something else in it, which no backup is begun beside.
- * @throws conflict, file_unreadable
- */
+/** Refuses a folder with something else in it. @throws conflict, file_unreadable */
 export async function refuseForeign({ shown, root }: Layout): Promise<void> {
   const names = await readdir(root).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return [];

@@ -122,10 +122,7 @@ type Taking = {
   fetchedBytes: number;
 };
 
-/**
- * Brings all files up to date.
- * @returns the blobs of those that are in the backup, and what failed, by file ID
- */
+/** Brings all files up to date. @returns the blobs in the backup, and what failed, by file ID */
 async function keepFiles(files: AsyncIterable<StoredFile>, run: Taking) {
   const live = new Map<string, string>();
   const failures = new Map<string, SealpinError>();

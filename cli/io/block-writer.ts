@@ -41,10 +41,7 @@ export class BlockWriter {
     this.#syncBytes = syncBytes;
   }
 
-  /**
-   * Copies as many of the bytes as the block has room for, and returns how many. A full block must
-   * be flushed first.
-   */
+  /** Fills the block, and returns how many bytes it took. A full block must be flushed first. */
   fill(bytes: Uint8Array): number {
     this.#grow(bytes.length);
     const part = bytes.subarray(0, this.#blockBytes - this.#filled);

@@ -9,10 +9,7 @@ import { failRead, readFailure } from '../errno.ts';
 import { bytesOf } from './byte-stream.ts';
 import { type FileIdentity, readFlags } from './input.ts';
 
-/**
- * The empty identity CID in binary: what a writer of a CAR names that did not know the root when it
- * began.
- */
+/** The empty identity CID in binary, named by a writer of a CAR that did not know the root. */
 const unknownRoot = '1,85,0,0';
 
 /**

@@ -23,10 +23,7 @@ export type HttpResponse = {
 export type RequestOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
-  /**
-   * Its chunks are released once they are sent. Without `bytes`, its length, it is sent with
-   * chunked encoding.
-   */
+  /** Its chunks are released once they are sent. Without `bytes`, its encoding is chunked. */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined } | undefined;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
@@ -128,10 +125,7 @@ async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): 
   return await within(response, o.timeouts.responseMs, tooSlow);
 }
 
-/**
- * Waits for `100 Continue` where the request expects it.
- * @returns false when the response came first
- */
+/** Waits for `100 Continue`, where expected. @returns false when the response came first */
 async function isAskedFor(request: ClientRequest, settled: Promise<boolean>, o: RequestOptions): Promise<boolean> {
   if (o.headers?.['expect'] === undefined) return true;
   const asked = new Promise<boolean>((resolve) => request.once('continue', () => resolve(true)));
@@ -283,10 +277,7 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
   });
 }
 
-/**
- * The body of a short response as text.
- * @throws service_answer when it is longer than `limitBytes`
- */
+/** The body of a short response as text. @throws service_answer beyond `limitBytes` */
 export async function readText(response: HttpResponse, limitBytes = 1024 * 1024): Promise<string> {
   const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
   return new TextDecoder().decode(await readAll(response.body, limitBytes, tooLarge));

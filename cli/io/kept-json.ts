@@ -1,7 +1,4 @@
-/**
- * Small JSON files in the data directory that commands read and change: 0600, replaced as a whole,
- * by one command at a time.
- */
+/** Small JSON files in the data directory: 0600, replaced as a whole, by one command at a time. */
 import { basename, dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';

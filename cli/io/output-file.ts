@@ -15,23 +15,14 @@ import { write } from '../terminal/output.ts';
 import type { Progress } from '../terminal/progress.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from './unfinished.ts';
 
-/**
- * Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written
- * without a copy.
- */
+/** Bytes of a write to the disk. Plaintext in pieces of this size is written without a copy. */
 const diskWriteBytes = 1024 * 1024;
 
-/**
- * Destination of a command's result. A file appears under its name complete, by `commit`, or not at
- * all.
- */
+/** Destination of a command's result. A file appears complete, by `commit`, or not at all. */
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
-  /**
-   * Checks that the disk has room for so many bytes; standard output always has.
-   * @throws disk_full
-   */
+  /** Checks that the disk has room for so many bytes. @throws disk_full */
   room(bytes: number): Promise<void>;
   /**
    * Writes bytes. The disk may fail later; `commit` reports that at the latest.
@@ -47,10 +38,7 @@ export interface Sink {
    * @returns its absolute path; undefined for standard output
    */
   commit(modified?: Date): Promise<string | undefined>;
-  /**
-   * Removes what was written, which cannot be taken back from standard output.
-   * @returns whether a part of it stays
-   */
+  /** Removes what was written. @returns whether a part of it stays, as on standard output */
   abort(): Promise<boolean>;
 }
 

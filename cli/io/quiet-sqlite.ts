@@ -1,7 +1,4 @@
-/**
- * Keeps Node's warning that node:sqlite is experimental from stderr. Call it before anything
- * imports node:sqlite.
- */
+/** Hides Node's warning that node:sqlite is experimental. Call it before anything imports that. */
 export function quietSqlite(): void {
   const others = process.listeners('warning');
   process.removeAllListeners('warning');

@@ -1,7 +1,4 @@
-/**
- * Channel by which `stop`, `status` and `rebuild` talk to the service: HTTP on a socket of its
- * owner alone.
- */
+/** Channel of `stop`, `status` and others to the service: HTTP on a socket of its owner alone. */
 import { once } from 'node:events';
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -22,10 +19,7 @@ import { localPaths, readState, startCommand } from './state.ts';
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
 
-/**
- * The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not
- * say.
- */
+/** The state of the service's Kubo. `peers`: of its connections; undefined: it does not say. */
 type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'ok'; readonly version: string; readonly peers?: number | undefined }
   | { readonly status: 'failing'; readonly reason: string }
@@ -74,10 +68,7 @@ const prompt: readonly string[] = ['address', 'status'] satisfies Control[];
 /** Time between two signs that a question is worked on, in ms. */
 const beatMs = 5_000;
 
-/**
- * Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux,
- * with a NUL.
- */
+/** Bytes of a socket's path everywhere: sun_path has 104 on macOS, 108 on Linux, with a NUL. */
 const maxSocketPathBytes = 103;
 
 /** Tells whether a path is short enough for a socket. */
@@ -161,10 +152,7 @@ export async function listenForControl(path: string, controls: Controls): Promis
   };
 }
 
-/**
- * The longest silence until the service is first heard, in ms: it waits less for its Kubo and its
- * runtime.
- */
+/** The longest silence at first, in ms: the service waits less for its Kubo and its runtime. */
 const answerMs = 15_000;
 /** The longest silence while it works, in ms: it says nothing while it copies databases. */
 const workMs = 300_000;

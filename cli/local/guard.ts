@@ -116,24 +116,15 @@ async function forward(from: ReadableStream<Uint8Array>, to: WritableStream<Uint
   }
 }
 
-/**
- * Streams of workerd itself
- * (developers.cloudflare.com/workers/runtime-apis/streams/transformstream).
- */
+/** Streams of workerd (developers.cloudflare.com/workers/runtime-apis/streams/transformstream). */
 type Through = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 declare const FixedLengthStream: new (bytes: number) => Through;
 declare const IdentityTransformStream: new () => Through;
 
-/**
- * The only representation whose length is not known beforehand; its readers verify that it is
- * complete.
- */
+/** The only representation of unknown length; its readers verify that it is complete. */
 const unmeasured = 'application/vnd.ipld.car';
 
-/**
- * The stream through which a response body goes; undefined for a small body, which is read for its
- * length.
- */
+/** The stream for a response body; undefined for a small one, which is read for its length. */
 function throughFor({ headers }: Response): Through | undefined {
   const length = headers.get('content-length');
   if (length !== null) return new FixedLengthStream(Number(length));

@@ -59,10 +59,7 @@ async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<
   }
 }
 
-/**
- * Ends the processes that a killed service left, if no service runs.
- * @returns how many there were
- */
+/** Ends what a killed service left, if no service runs. @returns how many processes */
 export async function endLeftoverOfStopped(dataDir: string): Promise<number> {
   const ended = await whileStopped(dataDir, async () => {
     const left = await leftovers(dataDir);

@@ -1,7 +1,4 @@
-/**
- * `service.log`: the stderr of a service in the background, rotated in place since stderr cannot
- * change its file.
- */
+/** `service.log`: stderr in the background, rotated in place since it cannot change its file. */
 import { copyFileSync, fstatSync, ftruncateSync, rmSync, statSync } from 'node:fs';
 
 /** Bytes of the log and, at most, of the one before it (`service.log.1`). */

@@ -1,7 +1,4 @@
-/**
- * The only file that uses Miniflare: workerd with the Worker and its bindings, listening on
- * loopback.
- */
+/** The only file that uses Miniflare: workerd on loopback, with the Worker and its bindings. */
 import type * as Module from 'miniflare';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';

@@ -1,7 +1,4 @@
-/**
- * Rules for the requests that a listener on loopback accepts. Pure, because it runs in workerd and
- * in Node.
- */
+/** Rules for requests to a listener on loopback. Pure, because it runs in workerd and in Node. */
 import { loopbackNames } from '../../shared/loopback.ts';
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Another service of the same data directory: one that answers runs, any other one comes up or
- * ends.
- */
+/** Another service of the data directory: one that answers runs, any other comes up or ends. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type AskedService, silenceHint, statusAt } from './control.ts';

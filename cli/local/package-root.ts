@@ -6,10 +6,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 import { embeddedLocal } from './code/embedded.ts';
 
-/**
- * Package with what the command line's own package leaves out: 220 MB that only a service on this
- * machine needs.
- */
+/** Package with what the command line leaves out: 220 MB that only a local service needs. */
 const localPackage = '@sealpin/local';
 
 /**

@@ -1,15 +1,9 @@
-/**
- * Identifies processes for longer than their pid: the system reuses a pid, but not together with
- * its start time.
- */
+/** Identifies processes beyond their pid: the system reuses it, but not with its start time. */
 import { readFileSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errnoOf } from '../errno.ts';
 
-/**
- * A process. `started` (boot and start time, opaque) distinguishes it from a later one with the
- * same pid.
- */
+/** A process. `started` (boot and start time, opaque) tells it from a later one with its pid. */
 export type ProcessMark = { pid: number; started: string };
 
 /** Marks a running process; undefined when none has that pid. */
@@ -63,10 +57,7 @@ export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<v
   }
 }
 
-/**
- * The CPU time, in ms, of all running processes of a group.
- * @param group the pid of the one that leads it
- */
+/** The CPU time of all processes of a group, in ms. @param group the pid of its leader */
 export function cpuMsOfGroup(group: number): number {
   const own = processes().filter((each) => each.group === group);
   return own.reduce((sum, { cpuMs }) => sum + cpuMs, 0);

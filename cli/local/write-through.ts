@@ -18,10 +18,7 @@ export async function syncFolders(folder: string): Promise<void> {
   await Promise.all([dirname(folder), folder, ...folders].map(sync));
 }
 
-/**
- * Returns a function that makes durable what KV holds.
- * @param stateDir folder of KV and the Durable Objects
- */
+/** Returns what makes durable what KV holds. @param stateDir folder of KV and Durable Objects */
 export function kvWriter(stateDir: string): () => Promise<void> {
   const namespace = join(stateDir, 'kv', 'API_KEYS');
   const blobs = join(namespace, 'blobs');

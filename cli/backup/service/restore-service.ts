@@ -81,10 +81,7 @@ export async function restoreService(
   }
 }
 
-/**
- * Refuses a data directory with a service; the cache that Node makes there is none.
- * @throws conflict
- */
+/** Refuses a data directory with a service; Node's cache in it is none. @throws conflict */
 async function refuseService(dataDir: string): Promise<void> {
   const { local, cache } = localPaths(dataDir);
   const found = await ifMissing(lstat(local), undefined);

@@ -95,10 +95,7 @@ export async function writeManifest(folder: ServiceFolder, manifest: Manifest, e
   await writeRecord(folder.manifest, Manifest, manifest, environment, manifestLimitBytes);
 }
 
-/**
- * Reads the manifest of a backup.
- * @throws file_not_found when the folder is none, config_invalid
- */
+/** Reads the manifest. @throws file_not_found when the folder is no backup, config_invalid */
 export async function requireManifest(folder: ServiceFolder, environment: Reading): Promise<Manifest> {
   const manifest = await readManifest(folder, environment);
   if (manifest !== undefined) return manifest;

@@ -1,16 +1,10 @@
-/**
- * The Worker, built from its source the same way for `sealpin start`, `sealpin rebuild` and
- * `wrangler deploy`.
- */
+/** The Worker, built alike for `sealpin start`, `sealpin rebuild` and `wrangler deploy`. */
 import type * as Esbuild from 'esbuild';
 import { SealpinError } from '../../../shared/errors.ts';
 import { packageRoot, requireLocal } from '../package-root.ts';
 import { webPlugin } from './web-bundle.ts';
 
-/**
- * The options of esbuild for code that runs in workerd (the conditions are those that wrangler
- * uses).
- */
+/** Options of esbuild for code that runs in workerd; the conditions are those of wrangler. */
 const workerOptions = {
   bundle: true,
   format: 'esm',
@@ -64,10 +58,7 @@ export function bundleWorker(): Promise<string> {
  */
 export const guardFlags = ['enable_request_signal'];
 
-/**
- * The module in front of the Worker on a developer's machine; it imports the Worker as
- * `./worker.js`.
- */
+/** The module in front of the Worker of a local service, which imports it as `./worker.js`. */
 export function bundleGuard(): Promise<string> {
   return bundle('cli/local/guard.ts', { external: [...workerOptions.external, './worker.js'] });
 }

@@ -1,7 +1,4 @@
-/**
- * The local service inside the executable (`packaging/executable.ts`), unpacked when it is first
- * used.
- */
+/** The local service in the executable (`packaging/executable.ts`), unpacked at its first use. */
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { getAsset, isSea } from 'node:sea';

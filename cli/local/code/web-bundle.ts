@@ -9,10 +9,7 @@ import type * as Esbuild from 'esbuild';
 import { packageRoot, requireLocal } from '../package-root.ts';
 import { wordList } from './shipped-file.ts';
 
-/**
- * Oldest browsers that have what the pages use: `URL.canParse`, `indexedDB.databases`,
- * `Promise.withResolvers`.
- */
+/** Oldest browsers with `URL.canParse`, `indexedDB.databases` and `Promise.withResolvers`. */
 export const oldestBrowsers = ['chrome120', 'firefox126', 'safari17.4'];
 
 /**

@@ -228,10 +228,7 @@ export function placeOf({ headers }: IncomingMessage): Place | undefined {
   return place === undefined ? undefined : (JSON.parse(String(place)) as Place);
 }
 
-/**
- * Answers with where the bytes lie on the disk, if that is asked for and may be told.
- * @returns whether it did
- */
+/** Tells where the bytes lie on the disk, if asked for and allowed. @returns whether it did */
 export function tellPlaces({ headers }: IncomingMessage, response: ServerResponse, place: Place, { placesOf }: Direct) {
   if (placesOf === undefined || headers[placesHeader] === undefined) return false;
   try {

@@ -20,10 +20,7 @@ export function plainAddress(address: string): string {
   return mapped ?? bare;
 }
 
-/**
- * Parses `--proxy`: addresses and CIDR blocks, separated by commas; by default this machine.
- * @throws usage
- */
+/** Parses `--proxy`: addresses and CIDR blocks; by default this machine. @throws usage */
 export function parseProxies(text: string | undefined): Proxies {
   const names = text?.split(',').map((name) => name.trim()) ?? loopback;
   const list = new BlockList();

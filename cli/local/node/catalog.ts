@@ -28,10 +28,7 @@ export type BlockLocation = { file: string; offset: number; bytes: number; node:
 
 type PinnedRoot = { cid: string; name: string };
 
-/**
- * A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be
- * pinned.
- */
+/** A new file, complete on disk; `keepUntil` in ms since 1970, should it not be pinned. */
 export type CatalogFile = {
   file: string;
   /** Its root: the last of its blocks. */
@@ -191,10 +188,7 @@ export class Catalog extends Reach {
     return this.#sql.location.get(cid) as BlockLocation | undefined;
   }
 
-  /**
-   * Some blocks of complete files, in the order of their rows.
-   * @param after the row of the last one before
-   */
+  /** Some blocks of complete files, by their rows. @param after the row of the last one before */
   blocksAfter(after: number, count: number): (BlockLocation & { row: number; cid: string })[] {
     return this.#sql.page.all(after, count) as ReturnType<Catalog['blocksAfter']>;
   }

@@ -1,7 +1,4 @@
-/**
- * The bytes of a file, whose leaves may lie in many data files; the next piece is read while one is
- * on its way.
- */
+/** The bytes of a file, whose leaves may lie in many data files; one piece is read ahead. */
 import { closeSync, read } from 'node:fs';
 import { promisify } from 'node:util';
 import { decodeNode } from '../../../shared/ipfs/index.ts';

@@ -204,10 +204,7 @@ class Receiver {
 /** The bytes of a file from one to another; without `to` all that follow. */
 type FilePart = { readonly cid: string; readonly from: number; readonly to?: number | undefined };
 
-/**
- * The blocks that bytes of a file lie in.
- * @throws RpcError for a block that is missing
- */
+/** The blocks that bytes of a file lie in. @throws RpcError for a missing one */
 function placedBlocks({ catalog }: Store, { cid, from, to = Number.MAX_SAFE_INTEGER }: FilePart) {
   return fileBlocks(cid, { from, to, find: (one) => catalog.find(one) ?? missing(one) });
 }
@@ -260,10 +257,7 @@ export async function* bytesOfFile(store: Store, { cid, from, to }: { cid: strin
 /** Bytes of a data file: its name in `data/`, or with `.part` behind it, and where they are. */
 export type FileRun = readonly [file: string, offset: number, bytes: number];
 
-/**
- * Places of bytes of a file, in order; runs that follow each other are one.
- * @throws RpcError for a block that is missing
- */
+/** Places of bytes of a file, in order, joined. @throws RpcError for a missing block */
 export function placesOfFile(store: Store, part: FilePart): FileRun[] {
   const found = joined(leavesOf(placedBlocks(store, part)));
   return Array.from(found, ({ location, offset, bytes }) => [location.file, offset, bytes]);

@@ -70,10 +70,7 @@ async function importCar(events: AsyncGenerator<PartEvent>, importer: Importer, 
   return part.after();
 }
 
-/**
- * Reads the bytes of one part by length. `after`: the event that follows them, once they have
- * ended.
- */
+/** Reads the bytes of one part by length. `after`: the event behind them, once they have ended. */
 function partReader(events: AsyncGenerator<PartEvent>, pool: BufferPool) {
   let piece: Uint8Array = new Uint8Array(0);
   let after: PartEvent | undefined;

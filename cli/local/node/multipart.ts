@@ -93,10 +93,7 @@ function delimitedText(chunks: AsyncIterator<Buffer>, delimiter: Buffer) {
       }
     },
 
-    /**
-     * Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`:
-     * it was there.
-     */
+    /** Takes what has arrived up to the next delimiter, and that. `isOver`: it was there. */
     take(): { bytes: Buffer; isOver: boolean } {
       const at = rest.indexOf(delimiter);
       const isOver = at >= 0;

@@ -10,10 +10,7 @@ import { RpcError } from './rpc.ts';
 
 export type NewFile = Awaited<ReturnType<typeof createFile>>;
 
-/**
- * Begins a file in the folder `data`, under a name of its own. Without `keep` nothing is on the
- * disk.
- */
+/** Begins a file in the folder `data`, under a new name. Without `keep` nothing is on the disk. */
 export async function createFile(
   data: string,
   { keep, suffix, syncBytes }: { keep: boolean; suffix: string; syncBytes?: number },

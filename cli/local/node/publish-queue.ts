@@ -1,7 +1,4 @@
-/**
- * Files that are to become visible. Those that wait for the disk at the same time cost one sync of
- * it together.
- */
+/** Files that become visible: those that wait for the disk at the same time cost one sync of it. */
 
 /** Files that become visible, all or none. */
 type Publication<F> = { files: readonly F[]; published: PromiseWithResolvers<void> };

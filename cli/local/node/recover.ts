@@ -13,10 +13,7 @@ import { carSuffix, isDataFileName, partSuffix } from './data-file-name.ts';
 import { indexCar, indexFlat } from './reindex.ts';
 import { isFull } from './reserve.ts';
 
-/**
- * The name of the pin of a file that was indexed again, which every Sealpin service accepts as its
- * own.
- */
+/** The name of the pin of a file that was indexed again: every service accepts it as its own. */
 const recoveredPin = 'sealpin';
 
 export type RecoverOptions = {

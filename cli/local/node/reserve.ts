@@ -1,7 +1,4 @@
-/**
- * Space that is reserved on the disk: to delete a file the catalog must write, also when the disk
- * is full.
- */
+/** Space reserved on the disk: to delete a file, the catalog must write, also on a full one. */
 import { randomBytes } from 'node:crypto';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -32,10 +29,7 @@ export function noRoomToStart(dataDir: string, cause?: unknown): SealpinError {
 /** A disk with less counts as full: the service writes more than one page at a time. */
 const tightBytes = 1_048_576;
 
-/**
- * Space left for deletions where the disk was full and the reserve released: new files do not get
- * it.
- */
+/** Space for deletions on a full disk, once the reserve is released; new files do not get it. */
 export const lastBytes = tightBytes + reserveBytes;
 
 /** Interval of the checks of the disk. */

@@ -1,7 +1,4 @@
-/**
- * Kubo's RPC over HTTP: requests, responses and errors in Kubo's own shapes (reference: Kubo's
- * go-ipfs-cmds).
- */
+/** Kubo's RPC over HTTP: its requests, responses and errors (reference: Kubo's go-ipfs-cmds). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
@@ -74,10 +71,7 @@ export function lines(response: ServerResponse, values: readonly unknown[]): voi
   response.end(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
 }
 
-/**
- * Sends a piece of a body; resolves once its memory is no longer needed.
- * @throws when the client has closed the connection
- */
+/** Sends a piece of a body; resolves once its memory is free. @throws when the client has left */
 export async function sendBytes(response: ServerResponse, bytes: Uint8Array): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // Of a response that was closed before, nothing calls back.

@@ -33,10 +33,7 @@ const unfinished = 'unfinished';
 /** The name of a copy: the version of its state, and when it was made. */
 const copyName = /^(.+)-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/;
 
-/**
- * Refuses a data directory that a newer version has used, before anything in it changes.
- * @throws config_invalid
- */
+/** Refuses a data directory of a newer version, before anything changes. @throws config_invalid */
 export async function refuseNewer(dataDir: string, own = packageJson.version): Promise<void> {
   await readState(dataDir, 'secrets');
   const { local } = localPaths(dataDir);

@@ -7,10 +7,7 @@ import { jsonIn } from '../../io/json-text.ts';
 /** The numbers of a version, and what follows them in one that is not released yet. */
 const versionPattern = /^(\d+)\.(\d+)\.(\d+)(?:-([\w.-]+))?$/;
 
-/**
- * Compares two versions (semver.org): of two with the same numbers, one that is not released is
- * older.
- */
+/** Compares two versions (semver.org): with equal numbers, one that is not released is older. */
 export function isOlder(version: string, other: string): boolean {
   const [a, b] = [versionPattern.exec(version), versionPattern.exec(other)];
   if (a === null || b === null) return false;
