@@ -1,18 +1,14 @@
-/**
- * The life of the local service: the embedded IPFS node, workerd with the Worker, and the socket
- * that controls them.
- */
+/** The life of the local service: the IPFS node, workerd with the Worker, its control socket. */
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
-import { Health, parseResponse } from '../../shared/api.ts';
+import { Health, NewAccountResponse, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { within } from '../../shared/streams/timing.ts';
 import { jsonOf } from '../io/json-text.ts';
 import { CleanupStack, once, serialize } from './cleanup-stack.ts';
 import { type Controls, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
-import { openAccount } from './default-account.ts';
 import {
   askHomes,
   chooseKubo,
@@ -32,8 +28,8 @@ import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
-import type { Ask } from './snapshot/marks.ts';
-import { localPaths, saveOrigin, startCommand, writeState } from './state.ts';
+import type { AskWorker } from './snapshot/marks.ts';
+import { localPaths, saveOrigin, type Secrets, startCommand, writeState } from './state.ts';
 import { workerVars, type Backends } from './backends/worker-vars.ts';
 import { kvWriter, syncFolders } from './write-through.ts';
 import { rebuildWorkerCode, workerCode, type WorkerCode } from './code/worker-code.ts';
@@ -115,7 +111,7 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   run.workerd = workerd;
   await run.write(url);
 
-  const ask: Ask = (path) => workerd.ask(path, secrets.adminToken).catch(silent);
+  const ask: AskWorker = (path) => workerd.ask(path, secrets.adminToken).catch(silent);
   await refuseMisconfigured(options, ask, refused);
   const own = options.front === undefined ? await openAccount(url, dataDir, secrets) : undefined;
   await syncFolders(paths.local);
@@ -228,7 +224,7 @@ function silent(cause?: unknown): never {
  * @param lines of its log about that
  * @throws config_invalid
  */
-async function refuseMisconfigured({ front, backends }: StartOptions, ask: Ask, lines: readonly string[]) {
+async function refuseMisconfigured({ front, backends }: StartOptions, ask: AskWorker, lines: readonly string[]) {
   if (front === undefined && backends === undefined) return;
   const { status } = await ask('/v1/health');
   if (status !== 500) return;
@@ -236,6 +232,23 @@ async function refuseMisconfigured({ front, backends }: StartOptions, ask: Ask, 
   throw new SealpinError('config_invalid', error ?? 'the service cannot use its settings', {
     hint: 'see "Settings" and "Backends" in docs/operating.md',
   });
+}
+
+/** The account in the secrets, or a new one, which is saved there. @throws service_answer */
+export async function openAccount(url: string, dataDir: string, secrets: Secrets) {
+  const { account, apiKey } = secrets;
+  if (account !== undefined && apiKey !== undefined) return { account, apiKey };
+  const response = await fetch(`${url}/v1/operator/accounts`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secrets.adminToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ label: 'local' }),
+  });
+  if (response.status !== 201)
+    throw new SealpinError('service_answer', `the service created no account (status ${response.status})`);
+  const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, await jsonOf(response));
+  const created = { account: fresh.id, apiKey: key };
+  await writeState(dataDir, 'secrets', { ...secrets, ...created });
+  return created;
 }
 
 /** The Kubo of `--kubo-api`. A list of backends names its own, and may have that one in it. */
@@ -285,15 +298,12 @@ function stopOf(cleanup: CleanupStack, { workerd, url }: Listener, dataDir: stri
   return { stop, stopped };
 }
 
-/**
- * Collects the calls that `stop`, `status`, `rebuild` and the other commands make to the running
- * service.
- */
+/** Collects the calls that other commands make to the running service. */
 function controlsOf(
   o: Listener &
     Pick<Listening, 'direct' | 'run' | 'stateDir'> & {
       readonly dataDir: string;
-      readonly ask: Ask;
+      readonly ask: AskWorker;
       readonly node: RunningNode;
       readonly recovered: string[];
       readonly choice: KuboChoice;

@@ -89,11 +89,8 @@ export async function relay(request: IncomingMessage, response: ServerResponse, 
     if (by instanceof Socket) by.destroy();
     return;
   }
-  const upstream = runtimeRequest(request, by, [
-    ...own,
-    ...o.headers,
-    ...(forwarded.hasBody ? ['Expect', '100-continue'] : []),
-  ]);
+  const expect = forwarded.hasBody ? ['Expect', '100-continue'] : [];
+  const upstream = runtimeRequest(request, by, [...own, ...o.headers, ...expect]);
   let isKept = false;
   // Also when it is complete: then there is nothing to end.
   response.once('close', () => isKept || upstream.destroy());
@@ -185,13 +182,9 @@ async function giveDirectly(
   if (!response.headersSent) return await relay(request, response, { ...o, direct: undefined });
   response.destroy();
   if (place.form === undefined) return;
-  const headers = [...endToEnd(forwarded.headers, ['range', 'if-range']), ...o.headers];
-  const examining = runtimeRequest(request, await connected(path), [
-    ...headers,
-    'Range',
-    `bytes=${failedAt}-${failedAt}`,
-  ]);
-  examining
+  const range = ['Range', `bytes=${failedAt}-${failedAt}`];
+  const headers = [...endToEnd(forwarded.headers, ['range', 'if-range']), ...o.headers, ...range];
+  runtimeRequest(request, await connected(path), headers)
     .on('error', () => undefined)
     .once('response', (answer) => readRest(answer))
     .end();

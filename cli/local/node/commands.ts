@@ -75,7 +75,11 @@ async function cat(store: Store, { query, response }: RpcCall): Promise<void> {
     'x-content-length': length,
     'x-stream-output': '1',
   });
-  if (!first.done) for await (const piece of following(first.value, pieces)) await sendBytes(response, piece);
+  try {
+    for (let piece = first; !piece.done; piece = await pieces.next()) await sendBytes(response, piece.value);
+  } finally {
+    await pieces.return(undefined);
+  }
   response.end();
 }
 
@@ -184,15 +188,6 @@ async function gc(store: Store, { response }: RpcCall): Promise<void> {
 /** Kubo's words for a block that an offline node does not have. */
 function notFound(missing: string): string {
   return `block was not found locally (offline): ipld: could not find ${missing}`;
-}
-
-async function* following<T>(first: T, rest: AsyncGenerator<T>): AsyncGenerator<T> {
-  try {
-    yield first;
-    yield* rest;
-  } finally {
-    await rest.return(undefined);
-  }
 }
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';

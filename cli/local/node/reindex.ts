@@ -2,17 +2,14 @@
 import type { FileHandle } from 'node:fs/promises';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { carReader, leafBytes } from '../../../shared/ipfs/index.ts';
-import { bytesFrom } from '../../io/byte-stream.ts';
+import { bytesOf } from '../../io/byte-stream.ts';
 import type { Catalog } from './catalog.ts';
 import { indexer } from './indexer.ts';
-import { openRows, type Complete } from './rows.ts';
+import { openRows } from './rows.ts';
 import { verify } from './verify.ts';
 
-/** `bytes` of the blocks that were found; `damaged` when others were left out. */
-type FoundRows = Omit<Complete, 'file'> & { bytes: number; damaged: boolean };
-
 /** Indexes a file whose bytes are those of one UnixFS file. */
-export async function indexFlat(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {
+export async function indexFlat(catalog: Catalog, name: string, file: FileHandle) {
   const index = indexer(catalog, name);
   for (;;) {
     const leaf = await readUpTo(file, leafBytes);
@@ -26,19 +23,12 @@ export async function indexFlat(catalog: Catalog, name: string, file: FileHandle
 /**
  * Indexes an import. Blocks that do not fit their CIDs are left out; what is cut off counts up to
  * there.
+ * @returns `bytes` of the blocks that were found; `damaged` when others were left out
  * @throws content_mismatch when no block is left
  */
-export async function indexCar(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {
+export async function indexCar(catalog: Catalog, name: string, file: FileHandle) {
   const rows = openRows(catalog, name);
-  const car = carReader(
-    bytesFrom({
-      async next() {
-        const bytes = await readUpTo(file, leafBytes);
-        return bytes.length > 0 ? bytes : undefined;
-      },
-      cancel: () => undefined,
-    }),
-  );
+  const car = carReader(bytesOf(file));
   let last: string | undefined;
   let bytes = 0;
   let damaged = false;

@@ -21,10 +21,7 @@ export type NodeOptions = {
   port?: number;
   /** The clock in milliseconds since 1970. */
   now?(): number;
-  /**
-   * Called with a sentence for each problem with the files on disk that the start found, and what
-   * it did about it.
-   */
+  /** Gets a sentence for each problem that the start found on disk, and what it did about it. */
   note?(text: string): void;
 };
 
@@ -39,10 +36,7 @@ const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the ' +
   'API.Authorizations configuration.';
 
-/**
- * Starts a node in its directory.
- * @throws port_in_use; config_invalid for a damaged or newer index
- */
+/** Starts a node. @throws port_in_use; config_invalid for a damaged or newer index */
 export async function startNode({ dir, token, port = 0, now = Date.now, note = () => undefined }: NodeOptions) {
   const store = await openStore(dir, now, note);
   const expected = digest(`Bearer ${token}`);
@@ -100,18 +94,16 @@ export async function startNode({ dir, token, port = 0, now = Date.now, note = (
   };
 }
 
-type Pieces = AsyncIterable<Uint8Array>;
-
 const filesOf = (store: Store) => ({
   /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
-  receive: (pieces: Pieces, inPlace?: Parameters<typeof receive>[2]) => receive(store, pieces, inPlace),
+  receive: receive.bind(undefined, store),
   /** The same in parts (`Received`). */
-  receiveParts: (pieces: Pieces, o: Parameters<typeof receiveParts>[2]) => receiveParts(store, pieces, o),
-  carOf: (file: Parameters<typeof carOfFile>[1]) => carOfFile(store, file),
+  receiveParts: receiveParts.bind(undefined, store),
+  carOf: carOfFile.bind(undefined, store),
   /** Gives bytes of a file, verified. */
-  bytesOf: (file: Parameters<typeof bytesOfFile>[1]) => bytesOfFile(store, file),
+  bytesOf: bytesOfFile.bind(undefined, store),
   /** Places of a file on the disk. */
-  placesOf: (file: Parameters<typeof placesOfFile>[1]) => placesOfFile(store, file),
+  placesOf: placesOfFile.bind(undefined, store),
 });
 
 async function handle(request: IncomingMessage, response: ServerResponse, table: ReturnType<typeof commands>) {

@@ -18,7 +18,7 @@ import { Agent } from '../../io/node-http.ts';
 import { withDatabase } from '../../io/sqlite.ts';
 import { lockWhenFree } from '../other-service.ts';
 import { localPaths } from '../state.ts';
-import { type Ask, markRunning, markStopped } from './marks.ts';
+import { type AskWorker, markRunning, markStopped } from './marks.ts';
 import { whilePaused } from './pause.ts';
 import { copyState, type Snapshot, type Stamps } from './state-files.ts';
 
@@ -35,7 +35,7 @@ export async function takeSnapshot(
   o: {
     readonly dataDir: string;
     readonly stateDir: string;
-    readonly ask: Ask;
+    readonly ask: AskWorker;
     readonly node: Pick<RunningNode, 'keep'>;
   },
   known: Stamps,

@@ -7,7 +7,7 @@ import { databasesIn, hasTable, withDatabase } from '../../io/sqlite.ts';
 import type { Workerd } from '../miniflare.ts';
 
 /** Asks the Worker as its operator. @param path of the request, with its query */
-export type Ask = (path: string) => ReturnType<Workerd['ask']>;
+export type AskWorker = (path: string) => ReturnType<Workerd['ask']>;
 
 /**
  * Marks every account of a running service as backed up, so that the receipts of later deletions
@@ -16,7 +16,7 @@ export type Ask = (path: string) => ReturnType<Workerd['ask']>;
  * @returns all of them
  * @throws service_answer
  */
-export async function markRunning(ask: Ask, marked: ReadonlySet<string> = new Set()): Promise<Set<string>> {
+export async function markRunning(ask: AskWorker, marked: ReadonlySet<string> = new Set()): Promise<Set<string>> {
   const all = new Set<string>();
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
     const query = new URLSearchParams({ limit: '100', ...(cursor !== '' && { cursor }) });
@@ -34,7 +34,7 @@ export async function markRunning(ask: Ask, marked: ReadonlySet<string> = new Se
 }
 
 /** @returns undefined where there is no such thing */
-async function askOperatorApi(ask: Ask, path: string): Promise<unknown> {
+async function askOperatorApi(ask: AskWorker, path: string): Promise<unknown> {
   const response = await ask(`/v1/operator/${path}`);
   if (response.status === 200) return await jsonOf(response);
   if (response.status === 404) return undefined;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/code/bundle.ts';
 import { localService } from '../../local/control.ts';
-import { openAccount } from '../../local/default-account.ts';
+import { openAccount } from '../../local/service.ts';
 import { lock } from '../../io/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
