@@ -229,9 +229,7 @@ function exchangeFailure(error: unknown, peer: Peer, during: 'request' | 'respon
   if (signal.aborted) return signal.reason;
   if (error instanceof SealpinError) return error;
   if (error instanceof TooSlow)
-    return new SealpinError('service_unreachable', `${name} is too slow: the request was cancelled`, {
-      hint: 'try again later',
-    });
+    return unreachable(`${name} is too slow: the request was cancelled`, { hint: 'try again later' });
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
   if (code === undefined) return error;
   if (resets.has(code)) return brokenOff(error, peer, during);
@@ -240,15 +238,16 @@ function exchangeFailure(error: unknown, peer: Peer, during: 'request' | 'respon
     !Object.hasOwn(causes, code) &&
     (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
   if (tls)
-    return new SealpinError('service_unreachable', `the TLS certificate of ${name} is not trusted (${code})`, {
+    return unreachable(`the TLS certificate of ${name} is not trusted (${code})`, {
       hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS',
       cause: error,
     });
   const why = causes[code] ?? (code.startsWith('HPE_') ? 'the server does not speak HTTP' : code);
-  return new SealpinError('service_unreachable', `${name} cannot be reached: ${why}`, {
-    hint: hintFor(code, url),
-    cause: error,
-  });
+  return unreachable(`${name} cannot be reached: ${why}`, { hint: hintFor(code, url), cause: error });
+}
+
+function unreachable(detail: string, o: ConstructorParameters<typeof SealpinError>[2]): SealpinError {
+  return new SealpinError('service_unreachable', detail, o);
 }
 
 function hintFor(code: string, url: URL): string {
@@ -261,20 +260,13 @@ function hintFor(code: string, url: URL): string {
 /** It accepted the connection, so it can be reached; `during` says what is incomplete. */
 function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'response'): SealpinError {
   if (during === 'response')
-    return new SealpinError('service_unreachable', `${name} closed the connection mid-response`, {
-      reason: 'broken_off',
+    return unreachable(`${name} closed the connection mid-response`, { reason: 'broken_off', cause: error });
+  if (bodyBytes !== undefined && sentBytes > 0 && sentBytes < bodyBytes)
+    return unreachable(`${name} broke off the upload at ${sizeText(sentBytes)} of ${sizeText(bodyBytes)}`, {
+      hint: 'nothing was stored; try again',
       cause: error,
     });
-  if (bodyBytes !== undefined && sentBytes > 0 && sentBytes < bodyBytes)
-    return new SealpinError(
-      'service_unreachable',
-      `${name} broke off the upload at ${sizeText(sentBytes)} of ${sizeText(bodyBytes)}`,
-      { hint: 'nothing was stored; try again', cause: error },
-    );
-  return new SealpinError('service_unreachable', `${name} closed the connection without an answer`, {
-    reason: 'unanswered',
-    cause: error,
-  });
+  return unreachable(`${name} closed the connection without an answer`, { reason: 'unanswered', cause: error });
 }
 
 /** The body of a short response as text. @throws service_answer beyond `limitBytes` */

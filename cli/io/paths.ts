@@ -7,7 +7,6 @@ import { errnoOf } from '../errno.ts';
 /** The files in a data directory; its `local/` belongs to the local service. */
 export function pathsIn(dataDir: string) {
   return {
-    root: dataDir,
     config: join(dataDir, 'config.json'),
     privateKey: join(dataDir, 'private.key'),
     publicKey: join(dataDir, 'public.key'),

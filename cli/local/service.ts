@@ -105,7 +105,8 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   // Where it stays, as after a crash, the next start wipes what this one has left.
   cleanup.add((before) => (before.length === 0 ? writeState(dataDir, 'run', undefined) : undefined));
   const vars = workerVars({ ...options, secrets, nodeUrl: node.url, kubo: choice.kubo });
-  const direct = directOf(options, choice, node);
+  const isOnly = options.backends === undefined && choice.kubo === undefined;
+  const direct: Listening['direct'] = isOnly ? { ...node, giving: new Set() } : undefined;
   const listener = await listening({ options, cleanup, stateDir, code, log, vars, run, direct });
   const { workerd, url, port } = listener;
   run.workerd = workerd;
@@ -147,14 +148,9 @@ type Listening = {
   readonly log: (line: string) => void;
   readonly vars: Record<string, string>;
   readonly run: RunFile;
-  /** Takes and gives bytes past the runtime, where it has all of them. */
+  /** The embedded node, where it is the only backend: it takes and gives bytes past the runtime. */
   readonly direct: (RunningNode & Pick<Direct, 'giving'>) | undefined;
 };
-
-/** The embedded node, where it is the only backend. */
-function directOf({ backends }: StartOptions, { kubo }: KuboChoice, node: RunningNode): Listening['direct'] {
-  return backends === undefined && kubo === undefined ? { ...node, giving: new Set() } : undefined;
-}
 
 type Listener = { workerd: Workerd; url: string; port: number; isDirect: boolean };
 

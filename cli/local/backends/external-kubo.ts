@@ -51,23 +51,16 @@ const maxPeersBytes = 8 * 1024 * 1024;
 export function parseKuboWish(text: string | undefined, token: string | undefined): KuboWish {
   const given = token === '' ? undefined : token;
   if (given !== undefined && !/^[\x20-\x7e]+$/.test(given))
-    throw new SealpinError(
-      'usage',
-      'SEALPIN_KUBO_TOKEN is not a bearer token: it has characters other than printable ASCII',
-    );
+    throw misuse('SEALPIN_KUBO_TOKEN is not a bearer token: it has characters other than printable ASCII');
   if (text === 'none') return { none: true };
   if (text === undefined) return { token: given };
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol))
-    throw new SealpinError('usage', '--kubo-api is not a URL', {
-      hint: "give Kubo's RPC address, such as http://127.0.0.1:5001, or none",
-    });
+    throw misuse('--kubo-api is not a URL', "give Kubo's RPC address, such as http://127.0.0.1:5001, or none");
   if (url.username !== '' || url.password !== '')
-    throw new SealpinError('usage', '--kubo-api contains a user or a password', {
-      hint: 'put the bearer token in SEALPIN_KUBO_TOKEN',
-    });
+    throw misuse('--kubo-api contains a user or a password', 'put the bearer token in SEALPIN_KUBO_TOKEN');
   if (url.search !== '' || url.hash !== '')
-    throw new SealpinError('usage', '--kubo-api contains a query or a fragment', { hint: 'give the address alone' });
+    throw misuse('--kubo-api contains a query or a fragment', 'give the address alone');
   const path = url.pathname.replace(/\/$/, '').replace(/\/api\/v0$/, '');
   const wish = { url: url.origin + path.replace(/\/$/, ''), token: given };
   refuseClearToken(wish.url, given);
@@ -78,9 +71,12 @@ export function parseKuboWish(text: string | undefined, token: string | undefine
 function refuseClearToken(address: string, token: string | undefined): void {
   const url = new URL(address);
   if (token === undefined || url.protocol === 'https:' || isLoopback(url)) return;
-  throw new SealpinError('usage', `SEALPIN_KUBO_TOKEN would be sent to ${url.host} unencrypted`, {
-    hint: 'use https:, or an SSH tunnel to 127.0.0.1',
-  });
+  const detail = `SEALPIN_KUBO_TOKEN would be sent to ${url.host} unencrypted`;
+  throw misuse(detail, 'use https:, or an SSH tunnel to 127.0.0.1');
+}
+
+function misuse(detail: string, hint?: string): SealpinError {
+  return new SealpinError('usage', detail, { hint });
 }
 
 /**

@@ -26,8 +26,6 @@ export type BlockRow = {
 /** Location of a block: `file` is the name on disk. */
 export type BlockLocation = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
-type PinnedRoot = { cid: string; name: string };
-
 /** A new file, complete on disk; `keepUntil` in ms since 1970, should it not be pinned. */
 export type CatalogFile = {
   file: string;
@@ -224,8 +222,8 @@ export class Catalog extends Reach {
     });
   }
 
-  pins(cid?: string): PinnedRoot[] {
-    return this.#sql.pins.all(cid ?? null) as PinnedRoot[];
+  pins(cid?: string) {
+    return this.#sql.pins.all(cid ?? null) as { cid: string; name: string }[];
   }
 
   /**
