@@ -47,12 +47,7 @@ export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<v
     ['SIGKILL', 5_000],
   ] as const) {
     if (!isRunning(mark)) return;
-    try {
-      process.kill(mark.pid, signal);
-    } catch (error) {
-      if (errnoOf(error) === 'ESRCH') return;
-      throw error;
-    }
+    if (!signalProcess(mark.pid, signal)) return;
     for (let waited = 0; waited < waitMs && isRunning(mark); waited += 20) await sleep(20);
   }
 }
@@ -136,8 +131,19 @@ function startedByPs(pid: number): string | undefined {
   }
 }
 
+/** Sends a signal. @returns false when the process has ended */
+export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    process.kill(pid, signal);
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'ESRCH') return false;
+    throw error;
+  }
+}
+
 /** Loaded only where there is no /proc: every command looks whether the local service runs. */
-function psWith(words: readonly string[]): string {
+export function psWith(words: readonly string[]): string {
   const { execFileSync } = process.getBuiltinModule('node:child_process');
   return execFileSync('ps', words, { encoding: 'utf8' });
 }

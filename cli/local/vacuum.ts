@@ -8,7 +8,7 @@ import { basename, relative } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { damagedFile, isDamage, sqliteCodeOf, sqliteCodes } from '../errno.ts';
 import { databasesIn, hasTable, withDatabase } from '../io/sqlite.ts';
-import { stampOf, writtenAt, type Stamps } from './snapshot/state-files.ts';
+import { databaseFiles, logBytesOf, stampOf, writtenAt, type Stamps } from './snapshot/state-files.ts';
 
 /** Miniflare's own file next to those of the objects. */
 const ownFile = 'metadata.sqlite';
@@ -76,8 +76,7 @@ export async function vacuum(dir: string, known: Stamps = {}): Promise<Stamps> {
  */
 export async function vacuumLogged(dir: string): Promise<void> {
   for (const path of await databasesIn(dir)) {
-    const log = await stat(`${path}-wal`).catch(() => undefined);
-    if (log !== undefined && log.size > 0) rewrite(path);
+    if (logBytesOf(path) > 0) rewrite(path);
   }
 }
 
@@ -121,6 +120,6 @@ export async function removeEmpty(dir: string, table: string): Promise<void> {
   for (const path of await databasesIn(dir)) {
     if (basename(path) === ownFile) continue;
     const isEmpty = withSound(path, (database) => !hasTable(database, table));
-    if (isEmpty) for (const suffix of ['', '-wal', '-shm']) await rm(path + suffix, { force: true });
+    if (isEmpty) for (const file of databaseFiles(path)) await rm(file, { force: true });
   }
 }

@@ -53,22 +53,16 @@ const curvesEntry = '../shared/crypto/providers/curves.ts';
 
 /** A file that a document loads, or a script. `loadsScripts`: whether it loads another one. */
 type WebFile = { readonly path: string; readonly type: string; readonly text: string; readonly loadsScripts?: boolean };
-/** A document; `scriptHash` is what a Content-Security-Policy admits: `sha256-…`. */
-type WebDocument = {
-  readonly paths: readonly string[];
-  readonly html: string;
-  readonly scriptPath: string;
-  readonly scriptHash: string;
-};
-/**
- * All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it.
- */
-type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; readonly files: readonly WebFile[] };
 
 const scriptType = 'text/javascript; charset=utf-8';
 
-/** Builds the pages. @param o.words a catalogue instead of the English one, for tests */
-export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
+/**
+ * Builds the pages.
+ * @param o.words a catalogue instead of the English one, for tests
+ * @returns `hash`: SHA-256 in hex of everything in them, but for the place where they show it;
+ * `scriptHash` of a document: what a Content-Security-Policy admits, `sha256-…`
+ */
+export async function bundleWeb({ words }: { words?: string } = {}) {
   const room = join(packageRoot(), 'web');
   const files = await compiledFiles(room, words);
   const versionAt = (path: string): string => versionOf(documentText(files, path));

@@ -56,11 +56,10 @@ export async function startFront(options: FrontOptions): Promise<{ close(): Prom
   // Machines without IPv6, or without IPv4, have the other one.
   const isMissing = (error: unknown) => ['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(errnoOf(error) ?? '');
   try {
-    for (const host of options.proxies.hosts ?? ['::']) {
+    for (const host of options.proxies.hosts ?? ['::'])
       await listen(host).catch((error: unknown) => {
         if (!isMissing(error)) throw error;
       });
-    }
     if (servers.length === 0) await listen('0.0.0.0');
   } catch (error) {
     await close();

@@ -1,10 +1,8 @@
 /** Pausing other processes for a moment, so that the files that they write stand still. */
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../errno.ts';
-import type { ProcessMark } from '../process.ts';
+import { type ProcessMark, psWith, signalProcess } from '../process.ts';
 
 /** Longest wait for a process to stand still, in ms: a write to a slow disk ends first. */
 const stillMs = 5_000;
@@ -29,22 +27,10 @@ export async function whilePaused<T>(find: () => readonly ProcessMark[], act: ()
   }
 }
 
-/** @returns false when the process has ended */
-function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
-  try {
-    process.kill(pid, signal);
-    return true;
-  } catch (error) {
-    if (errnoOf(error) === 'ESRCH') return false;
-    throw error;
-  }
-}
-
 /** Tells that no thread of a process runs: each of them stops by itself after the signal. */
 function standsStill(pid: number): boolean {
   try {
-    if (process.platform !== 'linux')
-      return execFileSync('ps', ['-o', 'state=', '-p', String(pid)], { encoding: 'utf8' }).startsWith('T');
+    if (process.platform !== 'linux') return psWith(['-o', 'state=', '-p', String(pid)]).startsWith('T');
     return readdirSync(`/proc/${pid}/task`).every((thread) => {
       const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8');
       return stat.startsWith('T', stat.lastIndexOf(')') + 2);
