@@ -1,7 +1,7 @@
 /**
  * HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key.
  */
-import { isSealpinError, SealpinError } from '../../errors.ts';
+import { isSealpinError, otherwise, SealpinError } from '../../errors.ts';
 import { draw, type Aead, type Awaitable, type CryptoProvider } from '../providers/provider.ts';
 import { decodeBase64, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
@@ -14,8 +14,8 @@ export const aeads = { aes256Gcm: { id: 0x0002, keyBytes: 32 }, chaChaPoly: { id
 /** HKDF-SHA256 (RFC 9180 section 7.2). */
 const kdfId = 0x0001;
 
-/** Bytes of the tag of either cipher. */
-export const aeadTagBytes = 16;
+/** The nonce of a key that wraps one file key. */
+export const zeroNonce = new Uint8Array(12);
 
 /** A row of `aeads`. */
 export type HpkeAead = { readonly id: number; readonly keyBytes: number };
@@ -162,11 +162,19 @@ export async function agreed(what: string, agree: () => Awaitable<Uint8Array>): 
 }
 
 /** Opens the body of a stanza; undefined where it is for another key or password. */
-export async function openedBy(aead: Aead, nonce: Uint8Array, body: Uint8Array): Promise<Uint8Array | undefined> {
-  try {
-    return await aead.open(nonce, body);
-  } catch (error) {
-    if (isSealpinError(error, 'decrypt_failed')) return undefined;
-    throw error;
+export function openedBy(aead: Aead, nonce: Uint8Array, body: Uint8Array): Promise<Uint8Array | undefined> {
+  return otherwise((async () => aead.open(nonce, body))(), 'decrypt_failed', undefined);
+}
+
+/** Returns the file key of the first stanza with this name that `open` opens, if there is one. */
+export async function firstOpened<S extends { args: readonly string[] }>(
+  name: string,
+  stanzas: readonly S[],
+  open: (stanza: S) => Promise<Uint8Array | undefined>,
+): Promise<Uint8Array | undefined> {
+  for (const stanza of stanzas) {
+    const fileKey = stanza.args[0] === name ? await open(stanza) : undefined;
+    if (fileKey !== undefined) return fileKey;
   }
+  return undefined;
 }

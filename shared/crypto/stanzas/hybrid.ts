@@ -5,7 +5,7 @@
 import { SealpinError } from '../../errors.ts';
 import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
-import { aeads, agreed, kems, keySchedule, openedBy, parseKeyStanza, stanzaTag } from './hpke.ts';
+import { aeads, agreed, firstOpened, kems, keySchedule, openedBy, parseKeyStanza, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { NamedIdentity, Recipient } from '../types.ts';
 
@@ -101,27 +101,20 @@ export function hybridIdentity(text: string, provider: CryptoProvider): NamedIde
   return {
     kind: 'key',
     recipient: encodeKey(kind.prefix, publicKey),
-    async unwrap({ stanzas }, format, provider) {
-      if (!format.stanzas.has(name)) return undefined;
-      for (const stanza of stanzas) {
-        if (stanza.args[0] !== name) continue;
+    unwrap: ({ stanzas }, format, provider) =>
+      firstOpened(name, format.stanzas.has(name) ? stanzas : [], async (stanza) => {
         const parsed = parseKeyStanza(stanza, { ...kind, bodyBytes: 32 });
         if (parsed === undefined)
           throw new SealpinError('header_invalid', 'an entry for a post-quantum key is malformed');
         const { tag, enc } = parsed;
-        if (
-          tag !== undefined &&
-          !timingSafeEqual(tag, stanzaTag(provider, infoOf(name), enc, publicKey.subarray(pointOffset)))
-        )
-          continue;
+        const isOwn = (given: Uint8Array): boolean =>
+          timingSafeEqual(given, stanzaTag(provider, infoOf(name), enc, publicKey.subarray(pointOffset)));
+        if (tag !== undefined && !isOwn(tag)) return undefined;
         const shared = await agreed('a post-quantum key has a point that cannot be used', () =>
           kind.of(provider).decapsulate(seed, enc),
         );
         const { aead, nonce } = await keySchedule(provider, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
-        const fileKey = await openedBy(aead, nonce, stanza.body);
-        if (fileKey !== undefined) return fileKey;
-      }
-      return undefined;
-    },
+        return openedBy(aead, nonce, stanza.body);
+      }),
   };
 }

@@ -6,11 +6,12 @@ import { SealpinError } from '../../errors.ts';
 import { encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';
+import { tagBytes } from '../payload/chunking.ts';
 import {
-  aeadTagBytes,
   agreed,
   decapsulateP256,
   encapsulateP256,
+  firstOpened,
   kems,
   keySchedule,
   openedBy,
@@ -23,7 +24,7 @@ const pointBytes = 65;
 
 /** Parses the stanza of a P-256 key; throws `header_invalid`. */
 export function parsePointStanza(stanza: Stanza, { p256, fileKeyBytes }: FormatRow) {
-  const bodyBytes = fileKeyBytes + aeadTagBytes;
+  const bodyBytes = fileKeyBytes + tagBytes;
   const parsed = parseKeyStanza(stanza, { isTagged: p256.isTagged, encBytes: pointBytes, bodyBytes });
   if (parsed?.enc[0] !== 4) throw new SealpinError('header_invalid', 'an entry for a P-256 key is malformed');
   return parsed;
@@ -55,24 +56,18 @@ type P256Key = { secret: Uint8Array; point: Uint8Array };
 export function p256Identity(own: P256Key): Identity {
   return {
     kind: 'key',
-    async unwrap({ stanzas }, format, provider) {
-      for (const stanza of stanzas) {
-        if (stanza.args[0] !== format.p256.name) continue;
+    unwrap: ({ stanzas }, format, provider) =>
+      firstOpened(format.p256.name, stanzas, async (stanza) => {
         const { tag, enc } = parsePointStanza(stanza, format);
         const info = utf8(format.p256.info);
-        if (
-          tag !== undefined &&
-          !timingSafeEqual(tag, stanzaTag(provider, info, enc, provider.p256.compress(own.point)))
-        )
-          continue;
+        const isOwn = (given: Uint8Array): boolean =>
+          timingSafeEqual(given, stanzaTag(provider, info, enc, provider.p256.compress(own.point)));
+        if (tag !== undefined && !isOwn(tag)) return undefined;
         const shared = await agreed('a P-256 key has a point that is not on the curve', () =>
           decapsulateP256(provider, own, enc),
         );
         const { aead, nonce } = await keySchedule(provider, kems.p256, format.wrapAead, shared, info);
-        const fileKey = await openedBy(aead, nonce, stanza.body);
-        if (fileKey !== undefined) return fileKey;
-      }
-      return undefined;
-    },
+        return openedBy(aead, nonce, stanza.body);
+      }),
   };
 }

@@ -8,11 +8,11 @@ import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
-import { aeadTagBytes, cipherOf, openedBy } from './hpke.ts';
+import { tagBytes } from '../payload/chunking.ts';
+import { stanzasOfKind } from './check-stanzas.ts';
+import { cipherOf, openedBy, zeroNonce } from './hpke.ts';
 
 const saltBytes = 16;
-/** Each key wraps one file key, so its nonce is zero. */
-const zeroNonce = new Uint8Array(12);
 
 /**
  * Costs: the default, what is written, what `sealpin/v1` reads; scrypt's as log2(N), PBKDF2's as
@@ -41,7 +41,7 @@ export function parsePasswordStanza(
     isKdfName(name) &&
     kdf !== undefined &&
     salt?.length === saltBytes &&
-    body.length === fileKeyBytes + aeadTagBytes &&
+    body.length === fileKeyBytes + tagBytes &&
     /^[1-9][0-9]*$/.test(costDigits);
   if (!isValid) throw new SealpinError('header_invalid', 'the password entry of the header is malformed');
   const cost = Number(costDigits);
@@ -139,8 +139,7 @@ export function passwordIdentity(password: string): Identity {
   return {
     kind: 'password',
     async unwrap({ stanzas }, format, provider) {
-      for (const stanza of stanzas) {
-        if (format.stanzas.get(stanza.args[0] ?? '')?.kind !== 'password') continue;
+      for (const stanza of stanzasOfKind(stanzas, 'password', format)) {
         const parameters = parsePasswordStanza(stanza, format);
         for (const bytes of timingSafeEqual(normalized, given) ? [normalized] : [normalized, given]) {
           const aead = await wrapAeadOf(provider, format, bytes, parameters);

@@ -5,28 +5,22 @@ import { decodeBase64, encodeBase64 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import { hkdf } from '../providers/kdf.ts';
-import type { FormatRow, Stanza } from '../formats/format-row.ts';
-import { agreed, openedBy } from './hpke.ts';
+import type { Stanza } from '../formats/format-row.ts';
+import { agreed, firstOpened, openedBy, zeroNonce } from './hpke.ts';
 import type { NamedIdentity, Recipient } from '../types.ts';
 
 const stanzaName = 'X25519';
-/** Each key wraps one file key, so its nonce is zero. */
-const zeroNonce = new Uint8Array(12);
 
-/** Parses an X25519 stanza; throws `header_invalid`. */
-function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
+/** Returns the share in an X25519 stanza; throws `header_invalid`. */
+function shareIn({ args, body }: Stanza): Uint8Array {
   const share = args.length === 2 ? decodeBase64(args[1] ?? '') : undefined;
   if (share?.length !== 32 || body.length !== 32)
     throw new SealpinError('header_invalid', 'an entry for an X25519 key is malformed');
-  return { share };
+  return share;
 }
 
 async function wrapAead(provider: CryptoProvider, shared: Uint8Array, share: Uint8Array, recipient: Uint8Array) {
   return provider.chaChaPoly(hkdf(provider, shared, concat(share, recipient), 'age-encryption.org/v1/X25519'));
-}
-
-function checkFormat(format: FormatRow): void {
-  if (!format.stanzas.has(stanzaName)) throw new SealpinError('key_invalid', 'an X25519 key takes age files only');
 }
 
 /** Makes the recipient of an `age1…` text; throws `key_invalid`. */
@@ -36,7 +30,7 @@ export function x25519Recipient(text: string): Recipient {
     kind: 'key',
     text,
     async wrap(fileKey, format, provider) {
-      checkFormat(format);
+      if (!format.stanzas.has(stanzaName)) throw new SealpinError('key_invalid', 'an X25519 key takes age files only');
       const secret = draw(provider, 32);
       const share = provider.x25519.publicKey(secret);
       const aead = await wrapAead(provider, await provider.x25519.agree(secret, recipient), share, recipient);
@@ -52,19 +46,13 @@ export function x25519Identity(text: string, provider: CryptoProvider): NamedIde
   return {
     kind: 'key',
     recipient: encodeKey('age', recipient),
-    async unwrap({ stanzas }, format, provider) {
-      if (!format.stanzas.has(stanzaName)) return undefined;
-      for (const stanza of stanzas) {
-        if (stanza.args[0] !== stanzaName) continue;
-        const { share } = parseX25519Stanza(stanza);
+    unwrap: ({ stanzas }, format, provider) =>
+      firstOpened(stanzaName, format.stanzas.has(stanzaName) ? stanzas : [], async (stanza) => {
+        const share = shareIn(stanza);
         const shared = await agreed('an X25519 key has a share of low order', () =>
           provider.x25519.agree(secret, share),
         );
-        const aead = await wrapAead(provider, shared, share, recipient);
-        const fileKey = await openedBy(aead, zeroNonce, stanza.body);
-        if (fileKey !== undefined) return fileKey;
-      }
-      return undefined;
-    },
+        return openedBy(await wrapAead(provider, shared, share, recipient), zeroNonce, stanza.body);
+      }),
   };
 }
