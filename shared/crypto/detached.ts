@@ -18,7 +18,7 @@ import { openedBytes, sealedBytes, type Chunks } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
 import { chunkSealer, type PayloadState } from './payload/chunk-sealer.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
-import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
+import { openRange, openSpan } from './payload/span.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import { openFileStanza, sealFileStanza, type FileInfo } from './stanzas/file-stanza.ts';
 import type { Identity, Recipient } from './types.ts';
@@ -159,18 +159,10 @@ async function headerOf(
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
 
 /** A detached payload that is made in several goes, by different processes. */
-export interface PayloadSealer {
-  /** Takes plaintext. @returns the pieces that are full now */
-  write(plaintext: Uint8Array): Promise<Uint8Array[]>;
-  /** Seals the last chunk. @returns the pieces that are full now; what is left is the tail */
-  finish(): Promise<Uint8Array[]>;
-  /** Returns how much plaintext makes the piece full, with less than a chunk for the next one. */
-  room(): number;
-  /** Returns the progress of the payload, with arrays of its own. */
-  state(): PayloadState;
+export type PayloadSealer = ReturnType<typeof chunkSealer> & {
   /** Makes the header, to a recipient. */
   header(recipient: Recipient, fileId: string, file: FileInfo): Promise<Uint8Array>;
-}
+};
 
 /**
  * Draws the keys of a detached payload.
@@ -273,21 +265,16 @@ export async function openDetached(header: Uint8Array, o: HeaderOptions): Promis
     async rewrap(recipient) {
       return makeHeader(provider, format, fileKey, [await recipient.wrap(fileKey, format, provider), stanza]);
     },
-    async decryptRange({ start, end, read }) {
-      checkRange(start, end, file.size);
-      if (start === end) return streamOf(new Uint8Array(0));
-      const { span, offset, bytes, skip } = spanOf(chunking, start, end, file.size);
-      if (span.first === 0) {
-        const source = new ByteSource(await read(0, beforeChunksBytes + bytes));
-        const opened = openSpan(source, () => begin(source), span);
-        return sliceStream(opened, skip, end - start);
-      }
-      const beginning = new ByteSource(await read(0, beforeChunksBytes));
-      const chunks = await begin(beginning).finally(() => beginning.abandon(undefined));
-      const source = new ByteSource(await read(beforeChunksBytes + offset, bytes));
-      const opened = openSpan(source, () => chunks, span);
-      return sliceStream(opened, skip, end - start);
-    },
+    decryptRange: ({ read, ...range }) =>
+      openRange(range, chunking, file.size, async ({ span, offset, bytes }) => {
+        if (span.first === 0) {
+          const source = new ByteSource(await read(0, beforeChunksBytes + bytes));
+          return openSpan(source, () => begin(source), span);
+        }
+        const beginning = new ByteSource(await read(0, beforeChunksBytes));
+        const chunks = await begin(beginning).finally(() => beginning.abandon(undefined));
+        return openSpan(new ByteSource(await read(beforeChunksBytes + offset, bytes)), () => chunks, span);
+      }),
   };
 }
 

@@ -5,7 +5,6 @@ import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
-import { streamOf } from './bytes.ts';
 import { evenArmor, unevenArmor } from './armor.ts';
 import { formatInArmor, takeDetachedLine } from './container.ts';
 import { beforeChunksBytes, readPayloadKeys } from './detached.ts';
@@ -14,7 +13,7 @@ import type { FormatRow } from './formats/format-row.ts';
 import { formatOf, formats } from './formats/index.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
 import { openedBytes, type Chunks } from './payload/chunking.ts';
-import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
+import { openRange, openSpan, spanOf } from './payload/span.ts';
 import { isFormat, sniffBytes, sniffSource, type Sniffed } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
 import type { Identity, RandomAccess } from './types.ts';
@@ -127,22 +126,10 @@ async function openPayload(
 
     const plaintextBytes = openedBytes(chunks, container.bytes - before);
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');
-    const openPart = async (from: number, to: number) => {
-      const { span, offset, bytes, skip } = spanOf(chunks, from, to, plaintextBytes);
-      const part = new ByteSource(await container.read(before + offset, bytes), pool);
-      return { stream: openSpan(part, () => chunks, span, pool), skip };
-    };
-    const last = await openPart(plaintextBytes, plaintextBytes);
-    await drain(last.stream);
-    return {
-      plaintextBytes,
-      async decryptRange(range) {
-        checkRange(range.start, range.end, plaintextBytes);
-        if (range.start === range.end) return streamOf(new Uint8Array(0));
-        const { stream, skip } = await openPart(range.start, range.end);
-        return sliceStream(stream, skip, range.end - range.start);
-      },
-    };
+    const openPart = async ({ span, offset, bytes }: ReturnType<typeof spanOf>) =>
+      openSpan(new ByteSource(await container.read(before + offset, bytes), pool), () => chunks, span, pool);
+    await drain(await openPart(spanOf(chunks, plaintextBytes, plaintextBytes, plaintextBytes)));
+    return { plaintextBytes, decryptRange: (range) => openRange(range, chunks, plaintextBytes, openPart) };
   } catch (error) {
     source.abandon(error);
     throw error;

@@ -42,6 +42,7 @@ export function chunkSealer(chunks: Chunks, o: PayloadState & { pieceBytes: numb
   }
 
   return {
+    /** Takes plaintext. @returns the pieces that are full now */
     async write(plaintext: Uint8Array): Promise<Uint8Array[]> {
       const { chunkBytes } = chunks;
       const count = fullChunksIn(chunks, rest.length + plaintext.length, chunkBytes);
@@ -58,17 +59,20 @@ export function chunkSealer(chunks: Chunks, o: PayloadState & { pieceBytes: numb
       return count === 0 ? [] : await seal(inputs, false);
     },
 
+    /** Seals the last chunk. @returns the pieces that are full now; what is left is the tail */
     async finish(): Promise<Uint8Array[]> {
       const input = rest;
       rest = new Uint8Array(0);
       return await seal([input], true);
     },
 
+    /** Returns how much plaintext makes the piece full, with less than a chunk for the next one. */
     room(): number {
       const missing = o.pieceBytes - pieces.rest().length;
       return Math.ceil(missing / (chunks.chunkBytes + tagBytes)) * chunks.chunkBytes - rest.length;
     },
 
-    state: () => ({ offset, rest: rest.slice(), tail: pieces.rest().slice() }),
+    /** Returns the progress of the payload, with arrays of its own. */
+    state: (): PayloadState => ({ offset, rest: rest.slice(), tail: pieces.rest().slice() }),
   };
 }

@@ -5,6 +5,7 @@ import { SealpinError } from '../../errors.ts';
 import { cancelQuietly } from '../../streams/cancel-quietly.ts';
 import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
+import { streamOf } from '../bytes.ts';
 import type { Awaitable } from '../providers/provider.ts';
 import type { Batch } from './batch.ts';
 import { batchBytes, chunkCount, sealedBytes, tagBytes, type Chunking, type Chunks } from './chunking.ts';
@@ -15,34 +16,37 @@ import { pulled } from '../../streams/pulled.ts';
 export type Span = { first: number; end: number; plaintextBytes: number };
 
 /**
- * Checks a range of a plaintext.
- * @param end exclusive
+ * Opens bytes `start` up to `end` (exclusive) of a plaintext.
+ * @param open opens a span, whose chunks have so many `bytes` at an `offset` from the first chunk
  * @throws SealpinError `range_not_satisfiable` unless 0 ≤ start ≤ end ≤ plaintextBytes, all whole
  * numbers
  */
-export function checkRange(start: number, end: number, plaintextBytes: number): void {
+export async function openRange(
+  { start, end }: { start: number; end: number },
+  chunking: Chunking,
+  plaintextBytes: number,
+  open: (part: ReturnType<typeof spanOf>) => Promise<ReadableStream<Uint8Array>>,
+): Promise<ReadableStream<Uint8Array>> {
   if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > plaintextBytes)
     throw new SealpinError('range_not_satisfiable');
+  if (start === end) return streamOf(new Uint8Array(0));
+  const part = spanOf(chunking, start, end, plaintextBytes);
+  return sliceStream(await open(part), start - part.span.first * chunking.chunkBytes, end - start);
 }
 
-/**
- * Finds the chunks that hold a range of the plaintext.
- * @param end in plaintext bytes, exclusive, like `start`
- * @returns `offset` and `bytes` of the chunks, relative to the first chunk of the payload; `skip`
- * plaintext bytes before the range
- */
+/** Finds the chunks that hold a range of the plaintext, as `openRange` opens them. */
 export function spanOf(
   chunking: Chunking,
   start: number,
   end: number,
   plaintextBytes: number,
-): { span: Span; offset: number; bytes: number; skip: number } {
+): { span: Span; offset: number; bytes: number } {
   const sizeBytes = chunking.chunkBytes + tagBytes;
   const first = Math.min(Math.floor(start / chunking.chunkBytes), chunkCount(chunking, plaintextBytes) - 1);
   const span = { first, end: Math.max(first + 1, Math.ceil(end / chunking.chunkBytes)), plaintextBytes };
   const offset = first * sizeBytes;
   const bytes = Math.min(span.end * sizeBytes, sealedBytes(chunking, plaintextBytes)) - offset;
-  return { span, offset, bytes, skip: start - first * chunking.chunkBytes };
+  return { span, offset, bytes };
 }
 
 /**
