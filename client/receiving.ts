@@ -3,7 +3,6 @@ import {
   openAt,
   openAtWithFileKey,
   passwordIdentity,
-  webProvider,
   type CryptoProvider,
   type Identity,
 } from '../shared/crypto/index.ts';
@@ -167,7 +166,7 @@ export async function openShare(
     readonly provider?: CryptoProvider | undefined;
   },
 ): Promise<Parcel> {
-  const { signal = new AbortController().signal, provider = webProvider, opening } = o;
+  const { signal = new AbortController().signal, opening } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
   if (state !== 'active' && !(state === 'used_up' && opening?.isContinued === true))
     throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
@@ -189,7 +188,7 @@ export async function openShare(
         password,
         identities: o.identities,
         place: { service: http.url, id },
-        provider,
+        provider: o.provider,
       });
     } catch (error) {
       const isWrong = isSealpinError(error, 'decrypt_failed') && error.reason === 'wrong_password';

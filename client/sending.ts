@@ -3,7 +3,6 @@ import { DeletedFiles } from '../shared/api.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
-  webProvider,
   type CryptoProvider,
   type ParcelSigner,
 } from '../shared/crypto/index.ts';
@@ -120,7 +119,7 @@ export async function sealAndStore(
     provider?: CryptoProvider;
   },
 ): Promise<StoredParcel> {
-  const { note, from, signal, onProgress, provider = webProvider } = o;
+  const { note, from, signal, onProgress, provider } = o;
   const all = [files].flat().map(outgoingFile);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
   const words = { note, from };

@@ -16,7 +16,7 @@ import { openChunks } from './payload/open-chunks.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
 import { isFormat, sniffSource, type Sniffed } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
-import type { Identity, Recipient } from './types.ts';
+import type { Identity, Recipient, WithProvider } from './types.ts';
 
 /** A container that was recognized: what it is, and how to open it. */
 export type Opened =
@@ -43,7 +43,7 @@ export type Opened =
 /** Returns other identities to try, for example another password; undefined to stop. */
 export type Again = (failure: SealpinError) => Promise<readonly Identity[] | undefined>;
 
-export type EncryptOptions = {
+export type EncryptOptions = WithProvider & {
   /** `age` (every age tool opens it) or `sealpin` (AES-256-GCM). */
   format: Format;
   /** One password, or keys: at most 1,024. */
@@ -52,7 +52,6 @@ export type EncryptOptions = {
   mix?: boolean | undefined;
   /** Size of the arrays that the stream gives, but for the last one; 1 MiB by default. */
   pieceBytes?: number | undefined;
-  provider?: CryptoProvider | undefined;
 };
 
 /**
@@ -100,7 +99,7 @@ export async function encrypt(
  */
 export async function open(
   container: ReadableStream<Uint8Array>,
-  { provider = webProvider, pool }: { provider?: CryptoProvider | undefined; pool?: BufferPool | undefined } = {},
+  { provider = webProvider, pool }: WithProvider & { pool?: BufferPool | undefined } = {},
 ): Promise<Opened> {
   const source = new ByteSource(container, pool);
   try {

@@ -21,7 +21,7 @@ import { sealChunks } from './payload/seal-chunks.ts';
 import { openRange, openSpan } from './payload/span.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import { openFileStanza, sealFileStanza, type FileInfo } from './stanzas/file-stanza.ts';
-import type { Identity, Recipient } from './types.ts';
+import type { Identity, Recipient, WithProvider } from './types.ts';
 
 const { chunking, preambleBytes } = format.payload;
 /** Bytes before the first chunk: the line and the preamble. */
@@ -41,36 +41,27 @@ export function plaintextBytes(payloadBytes: number): number | undefined {
 }
 
 /**
+ * `pieceBytes`: size of the arrays that a payload gives, but for the last one; 1 MiB when
+ * undefined. `memory`: where theirs comes from.
+ */
+type PieceOptions = WithProvider & { pieceBytes?: number | undefined; memory?: Memory | undefined };
+
+/**
  * Encrypts a stream under a file key, with no header anywhere: losing the key is losing the
  * plaintext.
  * @param o.fileKey 32 bytes, `TypeError` otherwise; a fresh one by default
- * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by
- * default
- * @param o.memory where theirs comes from
  * @returns the payload, and the file key
  * @throws SealpinError `random_failed`
  */
 export async function encryptPayload(
   plaintext: ReadableStream<Uint8Array>,
-  {
-    fileKey,
-    pieceBytes,
-    memory,
-    provider = webProvider,
-  }: {
-    fileKey?: Uint8Array | undefined;
-    pieceBytes?: number | undefined;
-    memory?: Memory | undefined;
-    provider?: CryptoProvider | undefined;
-  } = {},
+  { fileKey, pieceBytes, memory, provider = webProvider }: PieceOptions & { fileKey?: Uint8Array | undefined } = {},
 ): Promise<{ payload: ReadableStream<Uint8Array>; fileKey: Uint8Array }> {
   if (fileKey !== undefined && fileKey.length !== format.fileKeyBytes)
     throw new TypeError(`fileKey must have ${format.fileKeyBytes} bytes`);
   const { fileKey: key, preamble, chunks } = await newPayload(provider, fileKey);
-  return {
-    payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes, memory),
-    fileKey: key,
-  };
+  const payload = sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes, memory);
+  return { payload, fileKey: key };
 }
 
 /**
@@ -81,7 +72,7 @@ export async function encryptPayload(
  */
 export function decryptPayload(
   payload: ReadableStream<Uint8Array>,
-  { fileKey, provider = webProvider }: { fileKey: Uint8Array; provider?: CryptoProvider | undefined },
+  { fileKey, provider = webProvider }: WithProvider & { fileKey: Uint8Array },
 ): ReadableStream<Uint8Array> {
   const source = new ByteSource(payload);
   return openChunks(source, () => readPayloadKeys(source, fileKey, provider));
@@ -101,25 +92,17 @@ export async function readPayloadKeys(
 
 /**
  * Encrypts a stream to a recipient, with the header apart.
- * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by
- * default
- * @param o.memory where theirs comes from, and where that of the plaintext goes once it is sealed
+ * @param o.memory also where that of the plaintext goes once it is sealed
  * @returns the payload, and a function that makes the header once id and size are known, also
  * before the payload has been read; to an `other` recipient where one is given
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
-  o: {
-    recipient: Recipient;
-    pieceBytes?: number | undefined;
-    memory?: Memory | undefined;
-    provider?: CryptoProvider | undefined;
-  },
+  { recipient, pieceBytes, memory, provider = webProvider }: PieceOptions & { recipient: Recipient },
 ): Promise<{
   payload: ReadableStream<Uint8Array>;
   header(fileId: string, file: FileInfo, other?: Recipient): Promise<Uint8Array>;
 }> {
-  const { recipient, pieceBytes, memory, provider = webProvider } = o;
   const { fileKey, preamble, chunks } = await newPayload(provider);
   const stanza = await recipient.wrap(fileKey, format, provider);
   return {
@@ -168,9 +151,7 @@ export type PayloadSealer = ReturnType<typeof chunkSealer> & {
  * Draws the keys of a detached payload.
  * @returns them, and the state at which `resumePayload` begins
  */
-export async function beginPayload({
-  provider = webProvider,
-}: { provider?: CryptoProvider | undefined } = {}): Promise<{
+export async function beginPayload({ provider = webProvider }: WithProvider = {}): Promise<{
   keys: PayloadKeys;
   state: PayloadState;
 }> {
@@ -190,11 +171,7 @@ export async function beginPayload({
 export async function resumePayload(
   { fileKey, preamble }: PayloadKeys,
   { offset, rest, tail }: PayloadState,
-  {
-    pieceBytes,
-    memory,
-    provider = webProvider,
-  }: { pieceBytes: number; memory?: Memory | undefined; provider?: CryptoProvider | undefined },
+  { pieceBytes, memory, provider = webProvider }: PieceOptions & { pieceBytes: number },
 ): Promise<PayloadSealer> {
   const chunks = await format.payload.read(new ByteSource(streamOf(preamble)), provider, fileKey);
   const sealer = chunkSealer(chunks, { offset, rest, tail, pieceBytes, memory });
@@ -230,7 +207,7 @@ export type OpenedDetached = {
 };
 
 /** The file that is asked for, and what opens its header. */
-type HeaderOptions = { fileId: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined };
+type HeaderOptions = WithProvider & { fileId: string; identities: readonly Identity[] };
 
 async function openHeader(
   header: Header,

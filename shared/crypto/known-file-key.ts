@@ -1,12 +1,10 @@
 /** Passing a file on by its file key, which opens that one file and needs no new header. */
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { SealpinError } from '../errors.ts';
-import type { CryptoProvider } from './providers/provider.ts';
-import { webProvider } from './providers/web.ts';
 import { open, type Again } from './container.ts';
 import { decryptPayload } from './detached.ts';
 import { fileKeyIdentity } from './file-key.ts';
-import type { Identity } from './types.ts';
+import type { Identity, WithProvider } from './types.ts';
 
 /**
  * Unwraps the file key of a container. No more than its header is read, so the header of the
@@ -18,13 +16,9 @@ import type { Identity } from './types.ts';
  */
 export async function fileKeyOf(
   container: ReadableStream<Uint8Array>,
-  {
-    identities,
-    again,
-    provider = webProvider,
-  }: { identities: readonly Identity[]; again?: Again | undefined; provider?: CryptoProvider | undefined },
+  { identities, again, ...o }: WithProvider & { identities: readonly Identity[]; again?: Again | undefined },
 ): Promise<Uint8Array> {
-  const opened = await open(container, { provider });
+  const opened = await open(container, o);
   if ('fileKey' in opened) return opened.fileKey(identities, again);
   await cancelQuietly(opened.stream);
   if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
@@ -39,7 +33,7 @@ export async function fileKeyOf(
  */
 export async function openWithFileKey(
   stored: ReadableStream<Uint8Array>,
-  { fileKey, provider = webProvider }: { fileKey: Uint8Array; provider?: CryptoProvider | undefined },
+  { fileKey, provider }: WithProvider & { fileKey: Uint8Array },
 ): Promise<ReadableStream<Uint8Array>> {
   const identity = fileKeyIdentity(fileKey);
   const opened = await open(stored, { provider });

@@ -3,7 +3,6 @@ import { isSealpinError, SealpinError } from '../errors.ts';
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
 import { evenArmor, unevenArmor } from './armor.ts';
 import { formatInArmor, takeDetachedLine } from './container.ts';
@@ -16,7 +15,7 @@ import { openedBytes, type Chunks } from './payload/chunking.ts';
 import { openRange, openSpan, spanOf } from './payload/span.ts';
 import { isFormat, sniffBytes, sniffSource, type Sniffed } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
-import type { Identity, RandomAccess } from './types.ts';
+import type { Identity, RandomAccess, WithProvider } from './types.ts';
 
 export type { RandomAccess } from './types.ts';
 
@@ -29,7 +28,7 @@ const maxBeforeChunksBytes =
  * Options for opening a container at a position. `pool`: gets the memory of the sealed bytes that
  * were read, and gives that of the opened ones, which may be given back there.
  */
-type OpenAtOptions = { readonly provider?: CryptoProvider | undefined; readonly pool?: BufferPool | undefined };
+type OpenAtOptions = Readonly<WithProvider> & { readonly pool?: BufferPool | undefined };
 
 /** A container of which any part can be decrypted. */
 export type OpenedAt = {

@@ -4,7 +4,6 @@
  */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
 import { makeHeader, unwrapFileKey, wrapFileKey } from './file-key.ts';
 import type { FormatRow } from './formats/format-row.ts';
@@ -13,17 +12,16 @@ import { sealpinV1 } from './formats/sealpin-v1.ts';
 import { readHeader, readWholeHeader, type Header } from './header.ts';
 import { isFormat, sniffSource } from './sniff.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
-import type { Identity, Recipient } from './types.ts';
+import type { Identity, Recipient, WithProvider } from './types.ts';
 
 /**
  * Identities that open it now, and recipients afterwards. `mix`: also post-quantum ones with
  * others.
  */
-export type Rewrapping = {
+export type Rewrapping = WithProvider & {
   identities: readonly Identity[];
   recipients: readonly Recipient[];
   mix?: boolean | undefined;
-  provider?: CryptoProvider | undefined;
 };
 
 async function newHeader(

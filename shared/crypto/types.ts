@@ -43,3 +43,6 @@ export interface RandomAccess {
   /** Reads exactly `length` bytes from `offset`; never called for bytes past the end. */
   read(offset: number, length: number): Promise<ReadableStream<Uint8Array>>;
 }
+
+/** The primitives to use; those of `webProvider` when undefined. */
+export type WithProvider = { provider?: CryptoProvider | undefined };

@@ -4,7 +4,8 @@
  */
 import * as v from 'valibot';
 import { streamOf } from '../crypto/bytes.ts';
-import { encrypt, open, webProvider, type CryptoProvider, type Identity, type Recipient } from '../crypto/index.ts';
+import { encrypt, open, type Identity, type Recipient } from '../crypto/index.ts';
+import type { WithProvider } from '../crypto/types.ts';
 import { SealpinError } from '../errors.ts';
 import { cleanFilename, parseFilename } from '../filename.ts';
 import { readAll } from '../streams/read-all.ts';
@@ -40,7 +41,7 @@ const DetailsJson = v.object({
  */
 export async function sealFileDetails(
   { cid, name, type, modified }: FileDetails,
-  { recipients, provider = webProvider }: { recipients: readonly Recipient[]; provider?: CryptoProvider | undefined },
+  { recipients, provider }: WithProvider & { recipients: readonly Recipient[] },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const json = new TextEncoder().encode(JSON.stringify({ v: 1, cid, name: parseFilename(name), type, modified }));
   const padded = new Uint8Array(paddedBytes).fill(0x20);
@@ -60,11 +61,7 @@ export async function sealFileDetails(
  */
 export async function openFileDetails(
   sealed: Uint8Array,
-  {
-    cid,
-    identities,
-    provider,
-  }: { cid: string; identities: readonly Identity[]; provider?: CryptoProvider | undefined },
+  { cid, identities, provider }: WithProvider & { cid: string; identities: readonly Identity[] },
 ): Promise<FileDetails> {
   if (sealed.length > maxDetailsBytes) throw invalid();
   const opened = await open(streamOf(sealed), { provider });

@@ -12,11 +12,11 @@ import {
   passwordIdentity,
   passwordRecipient,
   webProvider,
-  type CryptoProvider,
   type Identity,
   type PasswordKdf,
   type Recipient,
 } from '../crypto/index.ts';
+import type { WithProvider } from '../crypto/types.ts';
 import { encodeBase62 } from '../crypto/keys/base62.ts';
 import { SealpinError } from '../errors.ts';
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
@@ -60,20 +60,14 @@ function recordPassword(secret: Uint8Array, password: string): string {
  */
 export async function sealParcel(
   parcel: Parcel,
-  {
-    password,
-    kdf,
-    recipients = [],
-    signing,
-    provider = webProvider,
-  }: {
+  o: WithProvider & {
     password?: string | undefined;
     kdf?: PasswordKdf | undefined;
     recipients?: readonly Recipient[];
     signing?: Signing | undefined;
-    provider?: CryptoProvider | undefined;
   } = {},
 ): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
+  const { password, recipients = [], signing, provider = webProvider } = o;
   if (password !== undefined && recipients.length > 0)
     throw new SealpinError('invalid_request', 'a password cannot be combined with keys', {
       reason: 'password_and_keys',
@@ -89,7 +83,7 @@ export async function sealParcel(
       : (
           await encrypt(streamOf(plaintext), {
             format: 'sealpin',
-            recipients: [passwordRecipient(recordPassword(secret, password), kdf)],
+            recipients: [passwordRecipient(recordPassword(secret, password), o.kdf)],
             provider,
           })
         ).stream;
@@ -109,20 +103,14 @@ export async function sealParcel(
  */
 export async function openParcel(
   record: Uint8Array,
-  {
-    secret,
-    password,
-    identities = () => [],
-    place,
-    provider = webProvider,
-  }: {
+  o: WithProvider & {
     secret: Uint8Array;
     place?: ParcelPlace | undefined;
     password?: string | undefined;
     identities?: () => readonly Identity[] | Promise<readonly Identity[]>;
-    provider?: CryptoProvider;
   },
 ): Promise<Parcel> {
+  const { secret, password, identities = () => [], place, provider } = o;
   const opened = await open(streamOf(record), { provider });
   if (opened.kind === 'plain' || opened.kind === 'age') throw notAParcel();
   if ('decrypt' in opened)
@@ -146,11 +134,7 @@ export async function openParcel(
  */
 export async function sealParcelTo(
   parcel: Parcel,
-  {
-    recipients,
-    signing,
-    provider = webProvider,
-  }: { recipients: readonly Recipient[]; signing?: Signing | undefined; provider?: CryptoProvider | undefined },
+  { recipients, signing, provider }: WithProvider & { recipients: readonly Recipient[]; signing?: Signing | undefined },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { stream } = await encrypt(streamOf(encodeParcel(parcel, signing)), { format: 'age', recipients, provider });
   return readAll(stream, maxRecordBytes, parcelTooLarge);
@@ -162,11 +146,7 @@ export async function sealParcelTo(
  */
 export async function openParcelWith(
   container: ReadableStream<Uint8Array>,
-  {
-    identities,
-    place,
-    provider = webProvider,
-  }: { identities: readonly Identity[]; place?: ParcelPlace | undefined; provider?: CryptoProvider },
+  { identities, place, provider }: WithProvider & { identities: readonly Identity[]; place?: ParcelPlace | undefined },
 ): Promise<Parcel> {
   const opened = await open(container, { provider });
   if (opened.kind !== 'plain' && opened.kind !== 'detached')
