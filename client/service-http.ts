@@ -5,7 +5,7 @@
 import { parseResponse } from '../shared/api.ts';
 import { apiKeyHint, isApiKeyText } from '../shared/crypto/index.ts';
 import { streamOf } from '../shared/crypto/bytes.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { orUndefined, SealpinError } from '../shared/errors.ts';
 import { observed } from '../shared/streams/pulled.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from '../shared/loopback.ts';
@@ -228,11 +228,7 @@ function requestFailure(
 
 /** The value of a text; undefined where it is not JSON. */
 export function jsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return orUndefined<unknown>(() => JSON.parse(text));
 }
 
 const broken = { reason: 'broken_off' } as const;

@@ -3,18 +3,14 @@
  * line.
  */
 import { parseResponse, Problem } from '../shared/api.ts';
-import { defaultMessage, describe, isCode, SealpinError, type Code } from '../shared/errors.ts';
+import { defaultMessage, describe, isCode, orUndefined, SealpinError, type Code } from '../shared/errors.ts';
 import { isFromGateway } from '../shared/gateway-status.ts';
 import type { GatewayProblem, GatewayResponse } from '../shared/ipfs/gateway.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 
 /** The problem in the body of a refusal; undefined when it is from another program. */
 export function parseProblem(text: string): Problem | undefined {
-  try {
-    return parseResponse(Problem, JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  return orUndefined(() => parseResponse(Problem, JSON.parse(text)));
 }
 
 /** Far more than a problem has. */

@@ -114,3 +114,12 @@ export async function otherwise<T, U>(work: Promise<T>, code: Code, other: U): P
     throw error;
   });
 }
+
+/** Returns the result of some work, or undefined where it fails, whatever the error. */
+export function orUndefined<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,4 +1,5 @@
 import { base64, base64nopad } from '@scure/base';
+import { orUndefined } from '../errors.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true, fatal: false });
@@ -28,11 +29,7 @@ export function encodeBase64(bytes: Uint8Array): string {
 
 /** Decodes canonical base64 without padding; undefined for anything else. */
 export function decodeBase64(text: string): Uint8Array | undefined {
-  try {
-    return base64nopad.decode(text);
-  } catch {
-    return undefined;
-  }
+  return orUndefined(() => base64nopad.decode(text));
 }
 
 /** Encodes base64 with padding, as PEM and armor have it. */
@@ -42,11 +39,15 @@ export function encodePadded(bytes: Uint8Array): string {
 
 /** Decodes canonical base64 with padding; undefined for anything else. */
 export function decodePadded(text: string): Uint8Array | undefined {
-  try {
-    return base64.decode(text);
-  } catch {
-    return undefined;
-  }
+  return orUndefined(() => base64.decode(text));
+}
+
+/** Encodes text as UTF-8, with spaces up to a multiple of so many bytes. */
+export function padded(text: string, multiple: number): Uint8Array {
+  const bytes = utf8(text);
+  const whole = new Uint8Array(Math.ceil(bytes.length / multiple) * multiple).fill(0x20);
+  whole.set(bytes);
+  return whole;
 }
 
 /** Encodes lower-case hex. */

@@ -1,7 +1,7 @@
 /** CIDs, as strictly as Sealpin accepts them: CIDv1, lower-case base32, sha2-256, raw or dag-pb. */
 import { base32 } from 'multiformats/bases/base32';
 import { base58btc } from 'multiformats/bases/base58';
-import { SealpinError } from '../errors.ts';
+import { orUndefined, SealpinError } from '../errors.ts';
 
 /** A CID and its parts; `digest` is the SHA-256 of the block, 32 bytes. */
 export type Cid = { readonly text: string; readonly codec: 'raw' | 'dag-pb'; readonly digest: Uint8Array };
@@ -84,11 +84,7 @@ type Multibase = { decode(text: string): Uint8Array; encode(bytes: Uint8Array): 
 
 /** The CID of a text in this base; undefined for another one, and for a second spelling. */
 export function cidIn(base: Multibase, text: string): Cid | undefined {
-  try {
-    const cid = cidFromBytes(base.decode(text));
-    // One text for each base: no padding, no other case, no spare bits that are set.
-    return cid && base.encode(bytesOfCid(cid)) === text ? cid : undefined;
-  } catch {
-    return undefined;
-  }
+  const cid = orUndefined(() => cidFromBytes(base.decode(text)));
+  // One text for each base: no padding, no other case, no spare bits that are set.
+  return cid && base.encode(bytesOfCid(cid)) === text ? cid : undefined;
 }

@@ -3,12 +3,13 @@
  * that keeps it cannot read.
  */
 import * as v from 'valibot';
-import { streamOf } from '../crypto/bytes.ts';
+import { padded, streamOf } from '../crypto/bytes.ts';
 import { encrypt, open, type Identity, type Recipient } from '../crypto/index.ts';
 import type { WithProvider } from '../crypto/types.ts';
 import { SealpinError } from '../errors.ts';
 import { cleanFilename, parseFilename } from '../filename.ts';
 import { readAll } from '../streams/read-all.ts';
+import { parseJson } from './parcel.ts';
 
 /** The bytes of details before they are sealed: names of any length look the same. */
 const paddedBytes = 1024;
@@ -43,11 +44,9 @@ export async function sealFileDetails(
   { cid, name, type, modified }: FileDetails,
   { recipients, provider }: WithProvider & { recipients: readonly Recipient[] },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const json = new TextEncoder().encode(JSON.stringify({ v: 1, cid, name: parseFilename(name), type, modified }));
-  const padded = new Uint8Array(paddedBytes).fill(0x20);
+  const json = padded(JSON.stringify({ v: 1, cid, name: parseFilename(name), type, modified }), paddedBytes);
   if (json.length > paddedBytes) throw new SealpinError('too_large', 'the details of a file have at most 1 KiB');
-  padded.set(json);
-  const { stream } = await encrypt(streamOf(padded), { format: 'sealpin', recipients, provider });
+  const { stream } = await encrypt(streamOf(json), { format: 'sealpin', recipients, provider });
   return readAll(stream, maxDetailsBytes, () => new SealpinError('too_large', 'these are too many recipients'));
 }
 
@@ -67,7 +66,7 @@ export async function openFileDetails(
   const opened = await open(streamOf(sealed), { provider });
   if (!('decrypt' in opened) || opened.kind !== 'sealpin') throw invalid();
   const plaintext = await readAll(await opened.decrypt(identities), paddedBytes, invalid);
-  const value = parseJson(plaintext);
+  const value = parseJson(plaintext, invalid);
   const { success, output } = v.safeParse(DetailsJson, value);
   if (!success || plaintext.length !== paddedBytes) {
     const version = typeof value === 'object' && value !== null && 'v' in value ? value.v : 1;
@@ -76,14 +75,6 @@ export async function openFileDetails(
   if (output.cid !== cid) throw new SealpinError('content_mismatch', 'the name does not belong to this file');
   const { name, type, modified } = output;
   return { cid, name: cleanFilename(name), type, modified };
-}
-
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
-  } catch {
-    throw invalid();
-  }
 }
 
 function invalid(): SealpinError {

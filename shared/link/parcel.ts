@@ -1,9 +1,9 @@
 /** Parcels (docs/links.md): which files are passed on, with the key of each, as JSON. */
 import * as v from 'valibot';
-import { decodeBase64, encodeBase64, utf8 } from '../crypto/bytes.ts';
+import { decodeBase64, encodeBase64, padded, utf8 } from '../crypto/bytes.ts';
 import { fileKeyText, parseFileKey } from '../crypto/keys/file-key-text.ts';
 import { parseSigner } from '../crypto/keys/parcel-signer.ts';
-import { SealpinError } from '../errors.ts';
+import { orUndefined, SealpinError } from '../errors.ts';
 import { cleanFilename, parseFilename } from '../filename.ts';
 import { isCid } from '../ipfs/cid.ts';
 import { claimFor, type ParcelSignature, type SignatureClaim, type Signing } from './parcel-signature.ts';
@@ -33,8 +33,6 @@ export type Parcel = {
   signed?: ParcelSignature | undefined;
 };
 
-/** The media type of a parcel before it is sealed. */
-export const parcelType = 'application/vnd.sealpin.parcel+json';
 /**
  * The media type of a parcel that is sealed to an inbox: by it, the owner finds what was handed
  * over.
@@ -90,18 +88,13 @@ const SignedJson = v.strictObject({
   service: v.string(),
   id: v.string(),
   recipients: v.array(v.string()),
-  signer: v.pipe(v.string(), v.check(isSigner)),
+  signer: v.pipe(
+    v.string(),
+    v.check((text) => orUndefined(() => parseSigner(text)) !== undefined),
+  ),
   signature: v.pipe(v.string(), v.transform(decodeBase64), v.instance(Uint8Array)),
   parcel: v.pipe(v.string(), v.transform(utf8)),
 });
-
-function isSigner(text: string): boolean {
-  try {
-    return parseSigner(text).length > 0;
-  } catch {
-    return false;
-  }
-}
 
 /**
  * Writes a parcel, padded with spaces.
@@ -120,12 +113,10 @@ export function encodeParcel({ files, note, from }: Parcel, signing?: Signing): 
     note,
     from,
   });
-  const json = utf8(signing === undefined ? text : signedText(text, signing));
-  const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
-  padded.set(json);
+  const json = padded(signing === undefined ? text : signedText(text, signing), padBytes);
   // What a reader would refuse is not written.
-  parseSignedParcel(padded);
-  return padded;
+  parseSignedParcel(json);
+  return json;
 }
 
 function signedText(text: string, signing: Signing): string {
@@ -139,10 +130,8 @@ function signedText(text: string, signing: Signing): string {
  * @throws as `parseParcel`
  */
 export function parseSignedParcel(bytes: Uint8Array): { parcel: Parcel; claim?: SignatureClaim } {
-  if (bytes.length > maxParcelBytes) throw parcelTooLarge();
-  const value = parseJson(bytes);
-  if (typeof value !== 'object' || value === null || !('v' in value) || value.v !== signedVersion)
-    return { parcel: parseParcel(bytes) };
+  const value = parcelJson(bytes);
+  if (versionIn(value) !== signedVersion) return { parcel: parcelOf(value) };
   const claim = partsOf(SignedJson, value);
   return { parcel: parseParcel(claim.parcel), claim };
 }
@@ -154,15 +143,12 @@ export function parseSignedParcel(bytes: Uint8Array): { parcel: Parcel; claim?: 
  * is unsafe to write or to show
  */
 export function parseParcel(bytes: Uint8Array): Parcel {
-  if (bytes.length > maxParcelBytes) throw parcelTooLarge();
-  const value = parseJson(bytes);
-  if (
-    typeof value === 'object' &&
-    value !== null &&
-    'v' in value &&
-    Number.isInteger(value.v) &&
-    value.v !== parcelVersion
-  )
+  return parcelOf(parcelJson(bytes));
+}
+
+function parcelOf(value: unknown): Parcel {
+  const version = versionIn(value);
+  if (Number.isInteger(version) && version !== parcelVersion)
     throw new SealpinError('unsupported_version', 'unsupported parcel version');
   const { files, note, from } = partsOf(ParcelJson, value);
   return {
@@ -201,11 +187,21 @@ function partsOf<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOu
   throw new SealpinError('parcel_invalid', `a part of the parcel is missing, malformed or unknown${where}`);
 }
 
-function parseJson(bytes: Uint8Array): unknown {
+function versionIn(value: unknown): unknown {
+  return typeof value === 'object' && value !== null && 'v' in value ? value.v : undefined;
+}
+
+function parcelJson(bytes: Uint8Array): unknown {
+  if (bytes.length > maxParcelBytes) throw parcelTooLarge();
+  return parseJson(bytes, () => new SealpinError('parcel_invalid', 'the parcel is not JSON in UTF-8'));
+}
+
+/** Parses JSON in UTF-8. @throws the error of `invalid` for anything else */
+export function parseJson(bytes: Uint8Array, invalid: () => SealpinError): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
-    throw new SealpinError('parcel_invalid', 'the parcel is not JSON in UTF-8');
+    throw invalid();
   }
 }
 

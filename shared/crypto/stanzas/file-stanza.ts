@@ -1,7 +1,7 @@
 /** The `file` stanza of a detached header: whose header it is, and what the file is called. */
-import { SealpinError } from '../../errors.ts';
+import { orUndefined, SealpinError } from '../../errors.ts';
 import { draw, type CryptoProvider } from '../providers/provider.ts';
-import { fromUtf8, utf8 } from '../bytes.ts';
+import { fromUtf8, padded, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { Stanza } from '../formats/format-row.ts';
@@ -29,8 +29,8 @@ function isFileId(text: string): boolean {
 
 /** Parses a file stanza, whose argument names the file; throws `header_invalid`. */
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
-  const padded = body.length - nonceBytes - tagBytes;
-  if (args.length !== 2 || !isFileId(args[1] ?? '') || padded < padBytes || padded % padBytes !== 0)
+  const jsonBytes = body.length - nonceBytes - tagBytes;
+  if (args.length !== 2 || !isFileId(args[1] ?? '') || jsonBytes < padBytes || jsonBytes % padBytes !== 0)
     throw new SealpinError('header_invalid', 'the file entry of the header is malformed');
   return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
@@ -51,12 +51,10 @@ export async function sealFileStanza(
 ): Promise<Stanza> {
   if (!isFileId(fileId)) throw new TypeError('fileId must be 1 to 255 visible ASCII characters');
   if (!Number.isSafeInteger(size) || size < 0) throw new TypeError('size must be a whole number of at least 0');
-  const json = utf8(JSON.stringify({ filename, contentType, size, metadata, tags }));
-  const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
-  padded.set(json);
+  const json = padded(JSON.stringify({ filename, contentType, size, metadata, tags }), padBytes);
   const nonce = draw(provider, nonceBytes);
   const aead = await aeadFor(provider, fileKey);
-  return { args: ['file', fileId], body: concat(nonce, await aead.seal(nonce, padded, utf8(fileId))) };
+  return { args: ['file', fileId], body: concat(nonce, await aead.seal(nonce, json, utf8(fileId))) };
 }
 
 /** Opens a file stanza; throws `decrypt_failed` when it belongs to another file than `fileId`. */
@@ -72,33 +70,16 @@ export async function openFileStanza(
 }
 
 function parseFileInfo(json: string): FileInfo {
-  let info: unknown;
-  try {
-    info = JSON.parse(json);
-  } catch {
-    // Not JSON: refused below, like JSON of another shape.
-  }
-  if (typeof info === 'object' && info !== null && 'filename' in info && 'contentType' in info && 'size' in info) {
-    const { filename, contentType, size } = info;
-    const { metadata, tags } = info as { metadata?: unknown; tags?: unknown };
-    if (
-      (filename === null || typeof filename === 'string') &&
-      typeof contentType === 'string' &&
-      typeof size === 'number' &&
-      Number.isSafeInteger(size) &&
-      size >= 0 &&
-      (metadata === undefined || (!Array.isArray(metadata) && isTexts(metadata))) &&
-      (tags === undefined || (Array.isArray(tags) && isTexts(tags)))
-    ) {
-      return {
-        filename,
-        contentType,
-        size,
-        metadata: metadata as Record<string, string> | undefined,
-        tags: tags as string[] | undefined,
-      };
-    }
-  }
+  const info = orUndefined(() => JSON.parse(json) as Partial<Record<keyof FileInfo, unknown>> | null);
+  const { filename, contentType, size, metadata, tags } = info ?? {};
+  const isFile =
+    (filename === null || typeof filename === 'string') &&
+    typeof contentType === 'string' &&
+    Number.isSafeInteger(size) &&
+    Number(size) >= 0 &&
+    (metadata === undefined || (!Array.isArray(metadata) && isTexts(metadata))) &&
+    (tags === undefined || (Array.isArray(tags) && isTexts(tags)));
+  if (isFile) return { filename, contentType, size, metadata, tags } as FileInfo;
   throw new SealpinError('header_invalid', 'the file entry of the header does not describe a file');
 }
 

@@ -17,7 +17,6 @@ import { isSealpinError, type Code } from '../../../errors.ts';
 import { cidOf } from '../../../ipfs/index.ts';
 import {
   encodeParcel,
-  maxParcelBytes,
   maxRecordBytes,
   openParcel,
   openParcelWith,
@@ -27,6 +26,7 @@ import {
   sealParcelTo,
   type Parcel,
 } from '../../../link/index.ts';
+import { maxParcelBytes } from '../../../link/parcel.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, fromBase64, pattern, pieces, text } from '../../crypto/streams.ts';
 
