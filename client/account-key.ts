@@ -56,7 +56,7 @@ export async function accountIdentities(
   const { account, rotation } = details;
   if (rotation === undefined) return [identityFromPkcs8(pkcs8)];
   const pair = { pkcs8, spki: spkiOf(account.publicKey) };
-  return [pkcs8, await openPreviousKey(bytesOfBase64(rotation.previous), pair)].map((each) => identityFromPkcs8(each));
+  return [pkcs8, await openPreviousKey(bytesOfBase64(rotation.previous), pair)].map(identityFromPkcs8);
 }
 
 function spkiOf(publicKey: string): Uint8Array {

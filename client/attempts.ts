@@ -89,11 +89,11 @@ export async function untilAnswered<T>(
   request: (before: number) => Promise<T>,
   {
     signal = new AbortController().signal,
-    onRetry,
     isTemporary = (error): error is SealpinError => secondsUntilAgain(error) !== undefined,
-  }: RetryOptions & Pick<AttemptOptions, 'isTemporary'>,
+    ...o
+  }: RetryOptions & Pick<AttemptOptions, 'isTemporary' | 'wait'>,
 ): Promise<T> {
-  const attempts = attemptsOf({ signal, isTemporary, onRetry });
+  const attempts = attemptsOf({ signal, isTemporary, ...o });
   for (let before = 0; ; before += 1) {
     try {
       return await request(before);

@@ -35,6 +35,7 @@ import {
   type SentFile,
 } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import type { PageOptions } from './sharing.ts';
 
 /**
  * An inbox that was made. `link` is for those who hand files over; nobody can make it again.
@@ -77,10 +78,7 @@ export interface Inboxes {
    * @example
    * const { deliveries, cursor } = await connection.inbox.list();
    */
-  list(o?: { limit?: number | undefined; cursor?: string | undefined; signal?: AbortSignal | undefined }): Promise<{
-    deliveries: Delivery[];
-    cursor?: string | undefined;
-  }>;
+  list(o?: PageOptions): Promise<{ deliveries: Delivery[]; cursor?: string | undefined }>;
   /**
    * Opens a delivery: its files, and the words of who handed it over. Needs an API key with `read`.
    * @param o.keys the private keys of the recipient; that of the account when undefined
@@ -104,11 +102,9 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
     create: (o) => create(http, o),
     async list({ limit = 100, cursor, signal } = {}) {
       const page = await http.json(FileList, { path: 'v1/storage', query: { limit, cursor }, signal });
-      const parcels = page.files.filter((file) => isDelivery(file));
-      return {
-        deliveries: parcels.map(({ fileId, createdAt }) => ({ id: fileId, receivedAt: createdAt })),
-        cursor: page.cursor,
-      };
+      const parcels = page.files.filter(isDelivery);
+      const deliveries = parcels.map(({ fileId, createdAt }) => ({ id: fileId, receivedAt: createdAt }));
+      return { deliveries, cursor: page.cursor };
     },
     async open(id, { keys, signal } = {}) {
       const identities = keys === undefined ? await accountIdentities(http, apiKey, signal) : identitiesOf({ keys });

@@ -5,10 +5,17 @@
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { encodePadded, utf8 } from '../shared/crypto/bytes.ts';
-import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { isCode, otherwise, SealpinError } from '../shared/errors.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import { chunkType, tusVersion } from '../shared/tus-protocol.ts';
-import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
+import {
+  attemptsOf,
+  firstPauseMs,
+  isTemporaryFailure,
+  TemporaryError,
+  untilAnswered,
+  type AttemptOptions,
+} from './attempts.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -108,21 +115,16 @@ export async function createUpload(
     ...metadataOf(file),
     'Idempotency-Key': file.idempotencyKey,
   };
-  const attempts = attemptsOf(o);
   const path = collections[file.encryptAs === undefined ? 'plain' : 'encrypted'];
-  for (;;) {
-    try {
-      const reply = await exchange(transport, { method: 'POST', path, headers, signal: o.signal });
-      // Only the ID is used: the API key goes to no other address, and a service may live below a
-      // path.
-      const [, id] =
-        /\/v1\/uploads\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(reply.header('location') ?? '') ?? [];
-      if (reply.status !== 201 || id === undefined) throw unexpected('it created no upload');
-      return id;
-    } catch (error) {
-      await attempts.failed(error);
-    }
-  }
+  const create = async (): Promise<string> => {
+    const reply = await exchange(transport, { method: 'POST', path, headers, signal: o.signal });
+    // Only the ID is used: the API key goes to no other address, and a service may live below a path.
+    const [, id] =
+      /\/v1\/uploads\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(reply.header('location') ?? '') ?? [];
+    if (reply.status !== 201 || id === undefined) throw unexpected('it created no upload');
+    return id;
+  };
+  return untilAnswered(create, { ...o, isTemporary: isTemporaryFailure });
 }
 
 function metadataOf({ cid, provisional = false, expiresAt, encryptAs }: UploadToCreate): Record<string, string> {
@@ -251,11 +253,8 @@ function endOfPart(offset: number, partBytes: number, bytes: number): number {
  * @throws as the service refuses
  */
 export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
-  try {
-    await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });
-  } catch (error) {
-    if (!isSealpinError(error, 'gone')) throw error;
-  }
+  const request = { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal } as const;
+  await otherwise(exchange(transport, request), 'gone', undefined);
 }
 
 /** Sends one request; throws for every status but 2xx. */

@@ -105,7 +105,7 @@ export function serviceHttp({
     return response;
   }
 
-  const body: ServiceHttp['body'] = (response, length, signal) => measuredBody(response, { host, length, signal });
+  const body = bodyFrom(host);
 
   async function text(response: Response, signal: AbortSignal | undefined): Promise<string> {
     const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
@@ -159,21 +159,20 @@ function initOf(request: ServiceRequest, apiKey: string | undefined): RequestIni
   };
 }
 
-function measuredBody(
-  { body }: Response,
-  { host, length, signal }: { host: string; length: number | undefined; signal: AbortSignal | undefined },
-): ReadableStream<Uint8Array> {
-  let received = 0;
-  return observed(body ?? streamOf(new Uint8Array()), {
-    onChunk(chunk) {
-      received += chunk.length;
-    },
-    onEnd() {
-      if (length === undefined || received === length) return;
-      throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
-    },
-    onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
-  });
+function bodyFrom(host: string): ServiceHttp['body'] {
+  return ({ body }, length, signal) => {
+    let received = 0;
+    return observed(body ?? streamOf(new Uint8Array()), {
+      onChunk(chunk) {
+        received += chunk.length;
+      },
+      onEnd() {
+        if (length === undefined || received === length) return;
+        throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
+      },
+      onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
+    });
+  };
 }
 
 function refusal(host: string, status: number, problemText: string, retryAfter: string | null): SealpinError {

@@ -56,20 +56,15 @@ export function bareRefusal(host: string, status: number, o: { retryAfter: strin
     return new SealpinError(code, `${host} refuses this with status ${status}, without a reason`, {
       hint: 'a program in front of the service, such as a proxy, may refuse it: ask who runs the service',
     });
-  const retryAfterSeconds = status === 429 || status >= 500 ? Number(o.retryAfter) || undefined : undefined;
-  if (isFromGateway(status))
-    return new SealpinError(
-      'service_unreachable',
-      `${host} cannot be reached: a program in front of it says ${status}`,
-      {
-        hint: 'try again later',
-        retryAfterSeconds,
-      },
-    );
-  const what =
-    status === 429 || status >= 500
-      ? `failed with status ${status}, without a reason`
-      : `is not a Sealpin service (status ${status})`;
+  const isBusy = status === 429 || status >= 500;
+  const retryAfterSeconds = isBusy ? Number(o.retryAfter) || undefined : undefined;
+  if (isFromGateway(status)) {
+    const detail = `${host} cannot be reached: a program in front of it says ${status}`;
+    return new SealpinError('service_unreachable', detail, { hint: 'try again later', retryAfterSeconds });
+  }
+  const what = isBusy
+    ? `failed with status ${status}, without a reason`
+    : `is not a Sealpin service (status ${status})`;
   return new SealpinError('service_answer', `${host} ${what}`, { hint: 'check the address', retryAfterSeconds });
 }
 

@@ -33,7 +33,7 @@ type PartsOptions = {
  */
 export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: PartsOptions): Promise<UploadedFile> {
   const blob = blobOf(source);
-  const cid = await cidOf(blob, o.signal === undefined ? {} : { signal: o.signal });
+  const cid = await cidOf(blob, o);
   const parts = {
     bytes: blob.size,
     async *read(start: number, end: number) {
