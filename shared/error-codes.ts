@@ -13,6 +13,9 @@ type Exit = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 130;
  */
 type CodeRow = { status: number; exit?: Exit; fault?: 'user' | 'system'; title: string };
 
+/** The service fails, or what it depends on. */
+const system = { exit: 6, fault: 'system' } as const;
+
 const table = {
   // Requests
   invalid_request: { status: 400, exit: 2, title: 'The request is not valid' },
@@ -50,25 +53,20 @@ const table = {
   upload_busy: { status: 423, exit: 6, title: 'Upload temporarily locked' },
   rate_limited: { status: 429, exit: 6, title: 'Too many requests' },
   // The service and what it depends on
-  internal: { status: 500, exit: 6, fault: 'system', title: 'Internal error of the service' },
-  misconfigured: { status: 500, exit: 6, fault: 'system', title: 'The service is misconfigured' },
-  backend_changed: {
-    status: 500,
-    exit: 6,
-    fault: 'system',
-    title: 'The service looks for files where they were not stored',
-  },
-  pinning_failed: { status: 502, exit: 6, fault: 'system', title: 'Unexpected response from the pinning service' },
+  internal: { status: 500, ...system, title: 'Internal error of the service' },
+  misconfigured: { status: 500, ...system, title: 'The service is misconfigured' },
+  backend_changed: { status: 500, ...system, title: 'The service looks for files where they were not stored' },
+  pinning_failed: { status: 502, ...system, title: 'Unexpected response from the pinning service' },
   pinning_lost: {
     status: 502,
+    ...system,
     exit: 3,
-    fault: 'system',
     title: 'The pinning service no longer has this file (asked offline)',
   },
   content_mismatch: { status: 502, exit: 5, fault: 'system', title: 'The content does not match its blob ID' },
-  overloaded: { status: 503, exit: 6, fault: 'system', title: 'Too busy at the moment' },
-  pinning_unavailable: { status: 503, exit: 6, fault: 'system', title: 'The pinning service cannot be reached' },
-  pinning_timeout: { status: 504, exit: 6, fault: 'system', title: 'The pinning service did not respond in time' },
+  overloaded: { status: 503, ...system, title: 'Too busy at the moment' },
+  pinning_unavailable: { status: 503, ...system, title: 'The pinning service cannot be reached' },
+  pinning_timeout: { status: 504, ...system, title: 'The pinning service did not respond in time' },
   // Containers and keys
   decrypt_failed: {
     status: 422,

@@ -121,12 +121,7 @@ export const Revoked = v.object({ revoked: v.array(KeyId), shares: v.optional(v.
 export type Revoked = v.InferOutput<typeof Revoked>;
 
 /** Counts of the files, keys and shares that ended with an account. */
-export const AccountReceipt = v.object({
-  account: AccountId,
-  files: Count,
-  keys: Count,
-  shares: v.optional(Count),
-});
+export const AccountReceipt = v.object({ account: AccountId, files: Count, keys: Count, shares: v.optional(Count) });
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
 /**
@@ -137,9 +132,5 @@ export const Recover = v.strictObject({ privateKey: v.pipe(v.string(), v.maxLeng
 export type Recover = v.InferOutput<typeof Recover>;
 
 /** `apiKey` appears in this response only. */
-export const NewAccountResponse = v.object({
-  account: AccountRecord,
-  key: ApiKeyRecord,
-  apiKey: ApiKeyText,
-});
+export const NewAccountResponse = v.object({ account: AccountRecord, key: ApiKeyRecord, apiKey: ApiKeyText });
 export type NewAccountResponse = v.InferOutput<typeof NewAccountResponse>;

@@ -48,11 +48,7 @@ export type AccountEvent = v.InferOutput<typeof AccountEvent>;
  * `cursor`: where the next page begins, also when nothing has happened yet; `more`: whether there
  * is one already.
  */
-export const EventList = v.object({
-  events: v.array(AccountEvent),
-  cursor: v.optional(EventId),
-  more: v.boolean(),
-});
+export const EventList = v.object({ events: v.array(AccountEvent), cursor: v.optional(EventId), more: v.boolean() });
 export type EventList = v.InferOutput<typeof EventList>;
 
 export const EventQuery = v.object({

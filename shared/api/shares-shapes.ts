@@ -76,10 +76,7 @@ export const ShareList = v.object({ shares: v.array(Share), cursor: v.optional(v
 export type ShareList = v.InferOutput<typeof ShareList>;
 
 /** `record` in base64. */
-export const OpenedShare = v.object({
-  record: v.pipe(Base64, v.examples(['c2VhbGVk'])),
-  opensLeft: Count,
-});
+export const OpenedShare = v.object({ record: v.pipe(Base64, v.examples(['c2VhbGVk'])), opensLeft: Count });
 export type OpenedShare = v.InferOutput<typeof OpenedShare>;
 
 /**

@@ -16,12 +16,7 @@ const Nonce = v.pipe(v.string(), v.regex(/^[ -~]{1,64}$/));
 const times = { exp: Positive, iat: v.optional(v.number()) };
 
 /** A URL that reads a file. `jti`: once. */
-const SignedDownload = v.strictObject({
-  method: v.literal('GET'),
-  file: FileId,
-  jti: v.optional(Nonce),
-  ...times,
-});
+const SignedDownload = v.strictObject({ method: v.literal('GET'), file: FileId, jti: v.optional(Nonce), ...times });
 
 /** A URL that stores one file. `bytes`: the most that the body, and the file, may have. */
 const SignedUpload = v.strictObject({

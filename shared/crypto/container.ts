@@ -2,6 +2,7 @@
 import { isSealpinError, SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { concat } from '../streams/concat.ts';
 import { dearmor } from './armor.ts';
 import { checkRandom, draw, type CryptoProvider } from './providers/provider.ts';
@@ -109,7 +110,7 @@ export async function open(
     if (sniffed === 'unsupported') throw new SealpinError('unsupported_version');
     return { kind: sniffed ?? 'plain', stream: source.rest() };
   } catch (error) {
-    source.abandon(error);
+    void cancelQuietly(source, error);
     throw error;
   }
 }
@@ -163,11 +164,11 @@ async function openHeader(
         const chunks = await format.payload.read(source, provider, fileKey);
         return openChunks(source, () => chunks, pool);
       } catch (error) {
-        source.abandon(error);
+        void cancelQuietly(source, error);
         throw error;
       }
     },
-    fileKey: (identities, again) => unwrapWith(identities, again).finally(() => source.abandon(undefined)),
+    fileKey: (identities, again) => unwrapWith(identities, again).finally(() => void cancelQuietly(source)),
   };
 }
 

@@ -5,6 +5,7 @@
 import { SealpinError } from '../errors.ts';
 import type { Memory } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { concat } from '../streams/concat.ts';
 import { checkRandom, draw, type CryptoProvider } from './providers/provider.ts';
 import { webProvider } from './providers/web.ts';
@@ -249,7 +250,7 @@ export async function openDetached(header: Uint8Array, o: HeaderOptions): Promis
           return openSpan(source, () => begin(source), span);
         }
         const beginning = new ByteSource(await read(0, beforeChunksBytes));
-        const chunks = await begin(beginning).finally(() => beginning.abandon(undefined));
+        const chunks = await begin(beginning).finally(() => void cancelQuietly(beginning));
         return openSpan(new ByteSource(await read(beforeChunksBytes + offset, bytes)), () => chunks, span);
       }),
   };
@@ -271,6 +272,6 @@ export async function openContainerHeader(
   try {
     return await openHeader(await readHeader(source, format.versionLine), o);
   } finally {
-    source.abandon(undefined);
+    void cancelQuietly(source);
   }
 }

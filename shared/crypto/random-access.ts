@@ -105,7 +105,7 @@ export async function openAtWithFileKey(
 ): Promise<OpenedAt> {
   const identities = [fileKeyIdentity(fileKey)];
   const head = new ByteSource(await stored.read(0, Math.min(stored.bytes, sniffBytes)));
-  const sniffed = await sniffSource(head).finally(() => head.abandon(undefined));
+  const sniffed = await sniffSource(head).finally(() => void cancelQuietly(head));
   return sniffed === 'detached'
     ? openPayload(stored, o.pool, async (source) => {
         return { chunks: await readPayloadKeys(source, fileKey, provider), before: beforeChunksBytes };
@@ -130,7 +130,7 @@ async function openPayload(
     await drain(await openPart(spanOf(chunks, plaintextBytes, plaintextBytes, plaintextBytes)));
     return { plaintextBytes, decryptRange: (range) => openRange(range, chunks, plaintextBytes, openPart) };
   } catch (error) {
-    source.abandon(error);
+    void cancelQuietly(source, error);
     throw error;
   }
 }

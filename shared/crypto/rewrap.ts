@@ -4,6 +4,7 @@
  */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
+import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { webProvider } from './providers/web.ts';
 import { makeHeader, unwrapFileKey, wrapFileKey } from './file-key.ts';
 import type { FormatRow } from './formats/format-row.ts';
@@ -56,7 +57,7 @@ export async function rewrap(
     const format = formatOf(sniffed);
     return source.rest(await newHeader(await readHeader(source, format.versionLine), format, rewrapping));
   } catch (error) {
-    source.abandon(error);
+    void cancelQuietly(source, error);
     throw error;
   }
 }

@@ -154,41 +154,29 @@ export async function openDag(
   return {
     root,
     blocks(start, end) {
-      const limit = timeLimit(
-        totalMs,
-        () => new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`),
-      );
+      const late = () => new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`);
+      const limit = timeLimit(totalMs, late);
       const reader = readerFor(start, end, limit.signal);
-      return blocksInOrder(walk(root, start, end, reader.fetchBlock), { reader, limit, onBlock });
-    },
-  };
-}
-
-function blocksInOrder(
-  order: AsyncGenerator<Block, void>,
-  {
-    reader,
-    limit,
-    onBlock,
-  }: { reader: FailoverReader; limit: ReturnType<typeof timeLimit>; onBlock: OpenOptions['onBlock'] },
-): BlockIterator {
-  function close(reason?: unknown): void {
-    limit.clear();
-    reader.close(reason);
-  }
-  return {
-    close,
-    async next() {
-      try {
-        limit.signal.throwIfAborted();
-        const { done, value } = await order.next();
-        if (done === true) return undefined;
-        await onBlock?.(value);
-        return value;
-      } catch (cause) {
-        close(cause);
-        throw cause;
-      }
+      const order = walk(root, start, end, reader.fetchBlock);
+      const close = (reason?: unknown): void => {
+        limit.clear();
+        reader.close(reason);
+      };
+      return {
+        close,
+        async next() {
+          try {
+            limit.signal.throwIfAborted();
+            const { done, value } = await order.next();
+            if (done === true) return undefined;
+            await onBlock?.(value);
+            return value;
+          } catch (cause) {
+            close(cause);
+            throw cause;
+          }
+        },
+      };
     },
   };
 }

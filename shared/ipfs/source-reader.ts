@@ -2,7 +2,7 @@
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { equalBytes } from '../streams/equal-bytes.ts';
-import { isSealpinError, SealpinError } from '../errors.ts';
+import { otherwise, SealpinError } from '../errors.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
 import type { BlockRequest, BlockSource } from './block-source.ts';
 import { CarError, carReader, type CarBlock, type CarReader } from './car-reader.ts';
@@ -56,10 +56,7 @@ function rangeSourceReader(
       if (fileBytes === undefined || contiguousBytes === 0) return source.block(cid.text, signal);
       if (!reader || start !== position || fileBytes > remaining) {
         await close();
-        const stream = await open(request, signal).catch((error: unknown) => {
-          if (!isSealpinError(error, 'pinning_lost')) throw error;
-          return undefined;
-        });
+        const stream = await otherwise(open(request, signal), 'pinning_lost', undefined);
         // It lacks a leaf, and may have, or find, this one.
         if (stream === undefined) return source.block(cid.text, signal);
         reader = byteReader(stream, pool, onBytes);

@@ -33,19 +33,8 @@ export type TreeOptions = {
   digest?: Digest | undefined;
 };
 
-/** A balanced tree that grows with each leaf. */
-export interface TreeBuilder {
-  /** Adds the next leaf by its CID and number of bytes. */
-  add(leaf: Cid, bytes: number): Promise<void>;
-  /**
-   * Closes the nodes that are open.
-   * @returns the root: of a file of one leaf, that leaf. There must be one
-   */
-  finish(): Promise<Cid>;
-}
-
-/** The tree of one file; it holds at most 1,024 links a level. */
-export function treeBuilder({ onNode, digest = sha256 }: TreeOptions = {}): TreeBuilder {
+/** The balanced tree of one file, which grows with each leaf; it holds at most 1,024 links a level. */
+export function treeBuilder({ onNode, digest = sha256 }: TreeOptions = {}) {
   /** The open node of each level: level 0 links to leaves. */
   const levels: Link[][] = [];
 
@@ -67,8 +56,10 @@ export function treeBuilder({ onNode, digest = sha256 }: TreeOptions = {}): Tree
   }
 
   return {
-    add: (leaf, bytes) => add({ cid: leaf, fileBytes: bytes, dagBytes: bytes }, 0),
-    async finish() {
+    /** Adds the next leaf by its CID and number of bytes. */
+    add: (leaf: Cid, bytes: number): Promise<void> => add({ cid: leaf, fileBytes: bytes, dagBytes: bytes }, 0),
+    /** Closes the open nodes; returns the root: of one leaf, that leaf. There must be one. */
+    async finish(): Promise<Cid> {
       // Every level is closed, up to one that holds a single link.
       for (let level = 0; level < levels.length; level += 1) {
         const [first, ...others] = levels[level] ?? [];

@@ -19,12 +19,7 @@ export const maxDetailsBytes = 4096;
 /**
  * Details of the file with this blob ID. `modified`: when its content last changed, in RFC 3339.
  */
-export type FileDetails = {
-  cid: string;
-  name: string;
-  type?: string | undefined;
-  modified?: string | undefined;
-};
+export type FileDetails = { cid: string; name: string; type?: string | undefined; modified?: string | undefined };
 
 const DetailsJson = v.object({
   v: v.literal(1),

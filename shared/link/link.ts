@@ -13,7 +13,7 @@ import {
 } from '../crypto/keys/base62.ts';
 import { decodeKey } from '../crypto/keys/bech32.ts';
 import { fileKeyText, parseFileKey } from '../crypto/keys/file-key-text.ts';
-import { isSealpinError, SealpinError } from '../errors.ts';
+import { orUndefined, SealpinError } from '../errors.ts';
 import { isCid } from '../ipfs/cid.ts';
 
 /** A link by its kind; `service` is the URL of the pages, with a slash at its end. */
@@ -186,13 +186,9 @@ function isWholeKey(text: string): boolean {
 }
 
 function isRecipient(text: string): boolean {
-  try {
-    // Bech32 also has a spelling in capitals, and a link has one spelling only.
-    return text === text.toLowerCase() && decodeKey(text, 'age1tag', compressedPointBytes).length > 0;
-  } catch (error) {
-    if (isSealpinError(error, 'key_invalid')) return false;
-    throw error;
-  }
+  const point = orUndefined(() => decodeKey(text, 'age1tag', compressedPointBytes));
+  // Bech32 also has a spelling in capitals, and a link has one spelling only.
+  return point !== undefined && text === text.toLowerCase();
 }
 
 /**

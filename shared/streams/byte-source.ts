@@ -172,12 +172,4 @@ export class ByteSource {
   async cancel(reason: unknown): Promise<void> {
     await this.#from.reader.cancel(reason);
   }
-
-  /**
-   * Cancels the stream after a failure of our own, which is the one to report: an error of the
-   * cancel is ignored.
-   */
-  abandon(reason: unknown): void {
-    this.cancel(reason).then(undefined, () => undefined);
-  }
 }

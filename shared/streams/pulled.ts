@@ -33,7 +33,7 @@ export function pulled({ next, cancel, ahead = 0 }: Source): ReadableStream<Chun
           if (chunk === undefined) controller.close();
           else controller.enqueue(chunk);
         } catch (error) {
-          if (!isCancelled) cancelSource(cancel, error);
+          if (!isCancelled) (async () => cancel(error))().catch(() => undefined);
           throw error;
         }
       },
@@ -44,11 +44,6 @@ export function pulled({ next, cancel, ahead = 0 }: Source): ReadableStream<Chun
     },
     { highWaterMark: ahead },
   );
-}
-
-function cancelSource(cancel: Source['cancel'], error: unknown): void {
-  const ended = (async () => cancel(error))();
-  ended.catch(() => undefined);
 }
 
 /** Callbacks for a stream on its way. */

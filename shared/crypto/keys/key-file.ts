@@ -105,10 +105,8 @@ function splitKeyFile(text: string): KeyPart[] {
   const found: KeyPart[] = [];
   let named: string | undefined;
   let block: KeyPart | undefined;
-  for (const [index, raw] of text
-    .replace(/^\uFEFF/, '')
-    .split(/\r?\n/)
-    .entries()) {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
+  for (const [index, raw] of lines.entries()) {
     const line = raw.trim();
     const begin = /^-----BEGIN ([A-Z0-9 ]+)-----$/.exec(line);
     if (block !== undefined) {

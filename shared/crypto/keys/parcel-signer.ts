@@ -20,10 +20,7 @@ export type ParcelSigner = { readonly text: string; sign(message: Uint8Array): U
 /** The signer of a key pair. @param secret 32 bytes: a P-256 scalar, or the seed of a hybrid key */
 export function parcelSigner(secret: Uint8Array): ParcelSigner {
   const seed = hkdf(webProvider, secret, new Uint8Array(0), info);
-  return {
-    text: encodeKey(prefix, ed25519.getPublicKey(seed)),
-    sign: (message) => ed25519.sign(message, seed),
-  };
+  return { text: encodeKey(prefix, ed25519.getPublicKey(seed)), sign: (message) => ed25519.sign(message, seed) };
 }
 
 /** Parses `sealpin-signer1…`. @returns 32 bytes @throws SealpinError `key_invalid` */

@@ -47,7 +47,7 @@ export function streamBatches(
           // A span ends before its source does.
           if (!source.ended) await cancelQuietly(source);
         } catch (error) {
-          source.abandon(error);
+          void cancelQuietly(source, error);
           throw error;
         }
       },
