@@ -47,6 +47,8 @@ MAX_HEADER = 1 << 20
 MAX_STANZAS = 1024
 MAX_BLOCK = 1 << 22
 MAX_KEYS = 1 << 16
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, LookupError, OverflowError, MemoryError, UnsupportedAlgorithm)
 
@@ -66,20 +68,16 @@ def unbase64(text):
 
 
 def file_key_of_text(text):
-    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     sizes = {22: 16, 43: 32}
-    if len(text) not in sizes or any(digit not in digits for digit in text):
+    if len(text) not in sizes or any(digit not in BASE62 for digit in text):
         raise Refused("a file key has 22 or 43 letters and digits")
     number = 0
     for digit in text:
-        number = number * 62 + digits.index(digit)
+        number = number * 62 + BASE62.index(digit)
     try:
         return number.to_bytes(sizes[len(text)], "big")
     except OverflowError:
         raise Refused("that is not a file key") from None
-
-
-BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 
 
 def bech32_check(prefix, values):
@@ -107,6 +105,15 @@ def bech32_bytes(text):
     return (number >> bits % 8).to_bytes(bits // 8, "big")
 
 
+def bech32_text(prefix, data):
+    """The Bech32 text of bytes; `prefix` in lower case."""
+    number, count = int.from_bytes(data, "big") << -8 * len(data) % 5, (8 * len(data) + 4) // 5
+    values = [number >> 5 * at & 31 for at in reversed(range(count))]
+    check = bech32_check(prefix, values + [0] * 6) ^ 1
+    values += [check >> 5 * at & 31 for at in reversed(range(6))]
+    return prefix + "1" + "".join(BECH32[value] for value in values)
+
+
 def hkdf(ikm, salt, info, length=32):
     return HKDF(hashes.SHA256(), length, salt, info).derive(ikm)
 
@@ -129,9 +136,8 @@ def labeled_expand(suite, prk, label, info, length):
 
 def hpke_open(kem, aead_id, aead, shared, info, ciphertext):
     suite = b"HPKE" + kem.to_bytes(2, "big") + (1).to_bytes(2, "big") + aead_id.to_bytes(2, "big")
-    context = (
-        b"\0" + labeled_extract(suite, b"", b"psk_id_hash", b"") + labeled_extract(suite, b"", b"info_hash", info)
-    )
+    context = b"\0" + labeled_extract(suite, b"", b"psk_id_hash", b"")
+    context += labeled_extract(suite, b"", b"info_hash", info)
     secret = labeled_extract(suite, shared, b"secret", b"")
     key = labeled_expand(suite, secret, b"key", context, 32)
     nonce = labeled_expand(suite, secret, b"base_nonce", context, 12)
@@ -278,10 +284,8 @@ def keys_in(text, ask):
             raise Refused("a private key is of another kind than P-256")
         keys.append(P256Key(key))
     for line in text.decode("utf-8-sig").split():
-        if line.startswith("AGE-SECRET-KEY-PQ-1"):
-            keys.append(HybridKey(bech32_bytes(line), with_p256=False))
-        elif line.startswith("SEALPIN-SECRET-KEY-PQ-1"):
-            keys.append(HybridKey(bech32_bytes(line), with_p256=True))
+        if line.startswith(("AGE-SECRET-KEY-PQ-1", "SEALPIN-SECRET-KEY-PQ-1")):
+            keys.append(HybridKey(bech32_bytes(line), with_p256=line.startswith("SEALPIN")))
         elif line.startswith("AGE-SECRET-KEY-1"):
             keys.append(X25519Key(bech32_bytes(line)))
     if not keys:
@@ -379,8 +383,7 @@ def decrypt_chunks(source, size, is_last_short, decrypt, write):
 
 def age_payload(source, file_key, write):
     aead = ChaCha20Poly1305(hkdf(file_key, source.read(16), b"payload"))
-    nonce = lambda index, is_last: index.to_bytes(11, "big") + bytes([is_last])
-    decrypt = lambda index, is_last, chunk: aead.decrypt(nonce(index, is_last), chunk, b"")
+    decrypt = lambda index, is_last, chunk: aead.decrypt(index.to_bytes(11, "big") + bytes([is_last]), chunk, b"")
     decrypt_chunks(source, 65536, False, decrypt, write)
 
 
@@ -460,8 +463,8 @@ def root_of_car(source):
     return header[at + 5 : at + 41]
 
 
-def blob_of_car(source, target):
-    """Writes the blob in a CAR to a file; every block is compared with its CID."""
+def blob_of_car(source):
+    """The pieces of the blob in a CAR; every block is compared with its CID."""
     end = room = source.seek(0, os.SEEK_END)
     waiting = [root_of_car(source)]
     blocks = {}
@@ -486,12 +489,10 @@ def blob_of_car(source, target):
         if hashlib.sha256(block).digest() != cid[4:]:
             raise Refused("a block of the CAR is damaged")
         if cid[1] == 0x55:
-            target.write(block)
+            yield block
         else:
             links = [dict(fields_of(link)).get(1) for number, link in fields_of(block) if number == 2]
             waiting.extend(reversed(links))
-    target.seek(0)
-    return target
 
 
 def is_car(source):
@@ -521,7 +522,7 @@ def main():
 
         return (rescue_backup.open_backup if sys.argv[1] == "backup" else rescue_backup.key_of_words)(sys.argv[2:])
     o = parser.parse_args()
-    ask = asking(o.password_file)
+    ask = lambda: password_from(o.password_file)
     identities = [Password(ask)]
     if o.key is not None:
         with open(o.key, "rb") as file:
@@ -533,7 +534,9 @@ def main():
     header = None if o.header is None else open(o.header, "rb")
     with open(o.input, "rb") as source, tempfile.TemporaryFile() as blob:
         if is_car(source):
-            source = blob_of_car(source, blob)
+            blob.writelines(blob_of_car(source))
+            blob.seek(0)
+            source = blob
         if o.link is None:
             return write_to(o.output, lambda target: open_container(source, target, identities, file_key, header))
         import rescue_backup
@@ -552,16 +555,11 @@ def typed(question, instead):
         raise Refused(f"nothing was typed, or there is no terminal to ask at: use {instead}") from None
 
 
-def asking(password_file):
-    """A function that gives the password."""
-
-    def ask():
-        if password_file is None:
-            return os.environ.get("SEALPIN_PASSWORD") or typed("Password: ", "--password-file or SEALPIN_PASSWORD")
-        with open(password_file, encoding="utf-8", newline="") as file:
-            return re.sub(r"\r?\n\Z", "", file.read(MAX_KEYS), count=1)
-
-    return ask
+def password_from(password_file):
+    if password_file is None:
+        return os.environ.get("SEALPIN_PASSWORD") or typed("Password: ", "--password-file or SEALPIN_PASSWORD")
+    with open(password_file, encoding="utf-8", newline="") as file:
+        return re.sub(r"\r?\n\Z", "", file.read(MAX_KEYS), count=1)
 
 
 def write_to(output, write):

@@ -31,7 +31,6 @@ CID = re.compile(r"b[a-z2-7]{58}")
 FILE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SIGNER = re.compile("sealpin-signer1[02-9ac-hj-np-z]{58}")
 SIGNED = {"v", "service", "id", "recipients", "signer", "signature", "parcel"}
-BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def opened(data, identities, file_key=None, header=None):
@@ -82,10 +81,7 @@ def origin_in(address):
 
 def checked(fragment):
     """Compares the checksum at the end: CRC-32 in six digits of base62."""
-    number = 0
-    for digit in fragment[-6:]:
-        number = number * 62 + BASE62.index(digit)
-    if number != zlib.crc32(fragment[:-6].encode()):
+    if fragment[-6:] != base62_text(zlib.crc32(fragment[:-6].encode()), 6):
         raise Refused("a part of the link is missing or mistyped: its checksum does not match")
 
 
@@ -97,7 +93,7 @@ def open_linked(text, source, target, identities, ask):
     record, own = source.read(MAX_PARCEL + 1025), None
     if record.startswith(SEALPIN) and not record.startswith(DETACHED):
         # The digits of the secret, a dot, and the sender's password.
-        secret = number_text(key)
+        secret = base62_text(int.from_bytes(key, "big"), 43)
         parcel = opened(record, [Password(lambda: f"{secret}.{unicodedata.normalize('NFC', ask())}")])
     else:
         parcel = opened(record, [], key)
@@ -116,12 +112,12 @@ def open_linked(text, source, target, identities, ask):
 def recipient_of(identity):
     """The public key of a key, as a signature names it; None for a password."""
     if isinstance(identity, rescue.P256Key):
-        return bech32_text("age1tag", rescue.point_of(identity.key, compressed=True)).lower()
+        return rescue.bech32_text("age1tag", rescue.point_of(identity.key, compressed=True))
     if isinstance(identity, rescue.X25519Key):
-        return bech32_text("age", rescue.raw_public(identity.key)).lower()
+        return rescue.bech32_text("age", rescue.raw_public(identity.key))
     if isinstance(identity, rescue.HybridKey):
         prefix, form = ("age1tagpq", rescue.point_of) if identity.with_p256 else ("age1pq", rescue.raw_public)
-        return bech32_text(prefix, rescue.raw_public(identity.kem) + form(identity.curve)).lower()
+        return rescue.bech32_text(prefix, rescue.raw_public(identity.kem) + form(identity.curve))
     return None
 
 
@@ -131,7 +127,7 @@ def signed_parcel(claim, place, own):
     public = rescue.bech32_bytes(signer)
     names = claim.get("recipients")
     is_known = set(claim) == SIGNED and isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not is_known or bech32_text("sealpin-signer", public).lower() != signer:
+    if not is_known or rescue.bech32_text("sealpin-signer", public) != signer:
         raise Refused("its signature is damaged, or of a version that is unknown")
     given = text_of(claim, "service"), text_of(claim, "id")
     listed = [name.encode() for name in sorted(names)] or [b"link"]
@@ -154,12 +150,12 @@ def signed_parcel(claim, place, own):
     return parcel
 
 
-def number_text(key):
-    number, digits = int.from_bytes(key, "big"), ""
-    while len(digits) < 43:
+def base62_text(number, length):
+    text = ""
+    while len(text) < length:
         number, digit = divmod(number, 62)
-        digits = BASE62[digit] + digits
-    return digits
+        text = rescue.BASE62[digit] + text
+    return text
 
 
 # Backups (docs/backups.md).
@@ -210,7 +206,7 @@ class Backup:
         if record.get("header") is None:
             details = json_of(opened(base64.b64decode(text_of(record, "sealed"), validate=True), self.keys))
             name = details.get("filename") or details.get("name")
-            return self.named(name, file_id, car), lambda target: self.copy(car, record["cid"], target.write)
+            return self.named(name, file_id, car), lambda target: target.writelines(self.pieces(car, record["cid"]))
         header = io.BytesIO(base64.b64decode(text_of(record, "header"), validate=True))
         file_key, stanzas = rescue.file_key_in(header, header.readline(1024), self.keys, None)
         details = file_details(stanzas, file_key, file_id)
@@ -218,7 +214,7 @@ class Backup:
 
         def write(target):
             with tempfile.TemporaryFile() as blob:
-                self.copy(car, record["cid"], blob.write)
+                blob.writelines(self.pieces(car, record["cid"]))
                 blob.seek(0)
                 rescue.open_container(blob, target, [], file_key)
 
@@ -226,41 +222,16 @@ class Backup:
 
     def named(self, name, file_id, car):
         """Containers that somebody stored keep their password or key: their name says so."""
-        start = io.BytesIO()
         with open_car(car) as source:
-            try:
-                rescue.blob_of_car(source, Beginning(start))
-            except Begun:
-                pass
-        forms = {AGE: ".age", SEALPIN: ".sealpin"}
-        end = [forms[version] for version in forms if start.getvalue().startswith(version)]
-        return safe_name(name, file_id) + "".join(end)
+            start = next(rescue.blob_of_car(source), b"")
+        end = ".age" if start.startswith(AGE) else ".sealpin" if start.startswith(SEALPIN) else ""
+        return safe_name(name, file_id) + end
 
-    def copy(self, car, cid, write):
-        with open_car(car) as source, tempfile.TemporaryFile() as blob:
+    def pieces(self, car, cid):
+        with open_car(car) as source:
             if rescue.root_of_car(source) != base64.b32decode(cid[1:].upper() + "======"):
                 raise Refused("its CAR has another root")
-            rescue.blob_of_car(source, blob)
-            while data := blob.read(1 << 20):
-                write(data)
-
-
-class Begun(Exception):
-    """Enough of a blob was read."""
-
-
-class Beginning:
-    """Takes the first bytes of a blob."""
-
-    def __init__(self, target):
-        self.target = target
-
-    def write(self, data):
-        self.target.write(data[:64])
-        raise Begun
-
-    def seek(self, _):
-        pass
+            yield from rescue.blob_of_car(source)
 
 
 def open_car(path):
@@ -293,7 +264,7 @@ def open_backup(arguments):
     parser.add_argument("folder")
     parser.add_argument("output", nargs="?", help="a new folder for the files; else they are listed")
     o = parser.parse_args(arguments)
-    backup = Backup(o.folder, rescue.asking(o.password_file))
+    backup = Backup(o.folder, lambda: rescue.password_from(o.password_file))
     if o.output is not None:
         os.makedirs(o.output, exist_ok=False)
     damaged = still_sealed = 0
@@ -335,15 +306,6 @@ def secret_of_words(text):
     return secret
 
 
-def bech32_text(prefix, data):
-    number, values = int.from_bytes(data, "big") << -8 * len(data) % 5, []
-    for at in range((8 * len(data) + 4) // 5):
-        values.insert(0, number >> 5 * at & 31)
-    check = rescue.bech32_check(prefix.lower(), values + [0] * 6) ^ 1
-    values += [check >> 5 * (5 - place) & 31 for place in range(6)]
-    return (prefix + "1" + "".join(rescue.BECH32[value] for value in values)).upper()
-
-
 def key_of_words(arguments):
     parser = argparse.ArgumentParser("rescue.py words", description="Makes a private key again from its 24 words.")
     parser.add_argument("--words-file", help="a file with the words; else you are asked")
@@ -353,7 +315,7 @@ def key_of_words(arguments):
     words = rescue.typed("Words: ", "--words-file") if o.words_file is None else read_small(o.words_file).decode()
     secret = secret_of_words(words)
     if o.post_quantum:
-        text = bech32_text("SEALPIN-SECRET-KEY-PQ-", secret) + "\n"
+        text = rescue.bech32_text("sealpin-secret-key-pq-", secret).upper() + "\n"
     else:
         number = int.from_bytes(secret, "big")
         if not 0 < number < rescue.P256_ORDER:
