@@ -118,7 +118,8 @@ export async function createUpload(
   const path = collections[file.encryptAs === undefined ? 'plain' : 'encrypted'];
   const create = async (): Promise<string> => {
     const reply = await exchange(transport, { method: 'POST', path, headers, signal: o.signal });
-    // Only the ID is used: the API key goes to no other address, and a service may live below a path.
+    // Only the ID is used: the API key goes to no other address, and a service may live below a
+    // path.
     const [, id] =
       /\/v1\/uploads\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(reply.header('location') ?? '') ?? [];
     if (reply.status !== 201 || id === undefined) throw unexpected('it created no upload');

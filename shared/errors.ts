@@ -59,10 +59,7 @@ export function defaultMessage(code: Code): string {
   return title.charAt(0).toLowerCase() + title.slice(1);
 }
 
-/**
- * The error that Sealpin throws for every failure that is not a bug; a wrong call throws
- * `TypeError`.
- */
+/** The error for every failure that is not a bug; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
   readonly code: Code;

@@ -18,10 +18,7 @@ function invalidArmor(detail: string): SealpinError {
   return new SealpinError('header_invalid', detail);
 }
 
-/**
- * Decodes armor; the stream errors with `header_invalid` for armor that is not in its one valid
- * form.
- */
+/** Decodes armor; the stream errors with `header_invalid` unless it is in its one valid form. */
 export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
   let isBegun = false;
   let isShort = false;

@@ -1,7 +1,4 @@
-/**
- * Payloads without a header in front: it is kept apart (encrypted mode), or there is none, but a
- * known file key.
- */
+/** Payloads with their header apart (encrypted mode), or with none, but a known file key. */
 import { SealpinError } from '../errors.ts';
 import type { Memory } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
@@ -33,10 +30,7 @@ export function detachedPayloadBytes(plaintextBytes: number): number {
   return beforeChunksBytes + sealedBytes(chunking, plaintextBytes);
 }
 
-/**
- * Returns the size of the plaintext of a detached payload; undefined when no plaintext has a
- * payload of this size.
- */
+/** Returns the size of the plaintext of a detached payload; undefined for an impossible one. */
 export function plaintextBytes(payloadBytes: number): number | undefined {
   return openedBytes(chunking, payloadBytes - beforeChunksBytes);
 }
@@ -136,10 +130,7 @@ async function headerOf(
   return makeHeader(provider, format, fileKey, [stanza, await sealFileStanza(provider, fileKey, fileId, file)]);
 }
 
-/**
- * Keys that make a payload, from its first byte to its last. Anyone with the file key can read the
- * file.
- */
+/** Keys that make a payload. Anyone with the file key can read the file. */
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
 
 /** A detached payload that is made in several goes, by different processes. */
@@ -186,10 +177,7 @@ export async function resumePayload(
 /** A detached header that was opened: the file's description, and its payload, whole or in part. */
 export type OpenedDetached = {
   file: FileInfo;
-  /**
-   * Decrypts a payload from its first byte; the stream errors with `container_invalid` or
-   * `decrypt_failed`.
-   */
+  /** Decrypts a whole payload; fails with `container_invalid` or `decrypt_failed`. */
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
   /** Makes the header of the same payload, for the same recipients, with another description. */
   describe(fileId: string, file: FileInfo): Promise<Uint8Array>;

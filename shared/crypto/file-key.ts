@@ -1,7 +1,4 @@
-/**
- * File keys in headers: wrapping one for recipients, unwrapping it with identities, and opening
- * with one that is known.
- */
+/** File keys in headers: wrapped for recipients, unwrapped with identities, or known. */
 import { SealpinError } from '../errors.ts';
 import type { CryptoProvider } from './providers/provider.ts';
 import { hkdf } from './providers/kdf.ts';
@@ -12,9 +9,7 @@ import { encodeHeader, macInput, type Header } from './header.ts';
 import { stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
-/**
- * Computes the MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md).
- */
+/** Computes the MAC of a header (C2SP age.md, "Header MAC"; shared/README.md). */
 function headerMac(provider: CryptoProvider, format: FormatRow, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
   return provider.hmac('sha256', hkdf(provider, fileKey, new Uint8Array(0), format.macInfo), input);
 }

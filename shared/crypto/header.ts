@@ -59,16 +59,10 @@ export function encodeHeader(input: Uint8Array, mac: Uint8Array): Uint8Array {
   return concat(input, utf8(` ${encodeBase64(mac)}\n`));
 }
 
-/**
- * Asks for the next line, by how many bytes it may have, and gets it without its line feed;
- * undefined: there is none.
- */
+/** Asks for a line of at most so many bytes, and gets it without line feed; undefined: none. */
 type Asking<T> = Generator<number, T, Uint8Array | undefined>;
 
-/**
- * Parses a header, strictly, from lines that come at once or as they arrive; throws
- * `header_invalid`.
- */
+/** Parses a header from lines, strictly; throws `header_invalid`. */
 function* parse(version: string): Asking<Header> {
   const raw: Uint8Array[] = [];
   let left = maxHeaderBytes;

@@ -1,7 +1,4 @@
-/**
- * Other recipients for a container that exists: a new header under the same file key, and the
- * payload unchanged.
- */
+/** Other recipients for a container: a new header under the same file key. */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
@@ -15,10 +12,7 @@ import { isFormat, sniffSource } from './sniff.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient, WithProvider } from './types.ts';
 
-/**
- * Identities that open it now, and recipients afterwards. `mix`: also post-quantum ones with
- * others.
- */
+/** Who opens it now, and who afterwards. `mix`: also post-quantum recipients with others. */
 export type Rewrapping = WithProvider & {
   identities: readonly Identity[];
   recipients: readonly Recipient[];

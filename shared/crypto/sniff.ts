@@ -1,16 +1,10 @@
-/**
- * The one place that tells containers from plain files, by their beginning (shared/README.md, "What
- * is stored").
- */
+/** The one place that tells containers from plain files (shared/README.md, "What is stored"). */
 import type { ByteSource } from '../streams/byte-source.ts';
 import { fromUtf8 } from './bytes.ts';
 import type { Format } from './formats/format-row.ts';
 import { formats } from './formats/index.ts';
 
-/**
- * The first line of armor, without the line end (C2SP age.md, "ASCII armor"); longer than all
- * version lines.
- */
+/** The first line of armor (C2SP age.md, "ASCII armor"); longer than all version lines. */
 export const armorBegin = '-----BEGIN AGE ENCRYPTED FILE-----';
 
 /** Anything that starts like a version line: never taken for a plain file. */
@@ -39,10 +33,7 @@ export function sniff(head: Uint8Array): Sniffed | undefined {
   return text.startsWith(armorBegin, leadingSpace(head)) ? 'armor' : undefined;
 }
 
-/**
- * Recognizes a container by the first bytes of a source, of which it reads as little as it can and
- * takes nothing.
- */
+/** Recognizes a container in a source, of which it reads little and takes nothing. */
 export async function sniffSource(source: ByteSource): Promise<Sniffed | undefined> {
   await source.fill(armorBegin.length);
   if (isSpace(source.peek(1)[0])) await source.fill(sniffBytes);

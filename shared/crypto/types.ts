@@ -7,10 +7,7 @@ export interface Recipient {
   readonly kind: 'password' | 'key';
   /** The text form: `age1…`, `age1tag1…`. */
   readonly text?: string;
-  /**
-   * Marks recipients that withstand a quantum computer; they are not mixed with others unless
-   * asked.
-   */
+  /** Withstands a quantum computer; not mixed with others unless asked. */
   readonly postQuantum?: boolean;
   /** Wraps the file key of a container in a stanza. */
   wrap(fileKey: Uint8Array, format: FormatRow, provider: CryptoProvider): Promise<Stanza>;

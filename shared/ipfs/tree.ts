@@ -33,7 +33,7 @@ export type TreeOptions = {
   digest?: Digest | undefined;
 };
 
-/** The balanced tree of one file, which grows with each leaf; it holds at most 1,024 links a level. */
+/** Makes the balanced tree of a file, leaf by leaf; it holds at most 1,024 links a level. */
 export function treeBuilder({ onNode, digest = sha256 }: TreeOptions = {}) {
   /** The open node of each level: level 0 links to leaves. */
   const levels: Link[][] = [];

@@ -9,10 +9,7 @@ const maxSpare = 4;
 export interface Memory {
   /** An array of so many bytes, with whatever was in it before. */
   take(bytes: number): Uint8Array;
-  /**
-   * Takes the memory of a piece back, of which this is the last use; a piece that came from
-   * elsewhere is ignored.
-   */
+  /** Takes back the memory of a piece, in its last use; ignores a piece from elsewhere. */
   giveBack(piece: Uint8Array): void;
 }
 

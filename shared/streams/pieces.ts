@@ -3,10 +3,7 @@ import { freshMemory, type Memory } from './buffer-pool.ts';
 
 /** A range of bytes, reserved at the end of `Pieces`, that is written out of order. */
 export type Room = {
-  /**
-   * Returns the memory for `length` bytes at `offset`; undefined where they fall into more than one
-   * piece.
-   */
+  /** Returns the memory for bytes at `offset`; undefined where that is more than one piece. */
   target(offset: number, length: number): Uint8Array | undefined;
   /** Copies bytes to an offset, across pieces if necessary. */
   set(bytes: Uint8Array, offset: number): void;
@@ -68,10 +65,7 @@ export class Pieces {
     };
   }
 
-  /**
-   * The memory of the first piece, with room up to `end`, and twice what it was, so that many small
-   * writes copy little.
-   */
+  /** The memory of the first piece, which doubles, so that many small writes copy little. */
   #grown(end: number): Uint8Array {
     const before = this.#first;
     if (end <= before.length || before.length === this.#pieceBytes) return before;

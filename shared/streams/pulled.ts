@@ -1,7 +1,4 @@
-/**
- * Streams made of others. Who cancels such a stream cancels its source, and so does a failure on
- * the way.
- */
+/** Streams made of others. Who cancels one, or a failure on the way, cancels its source. */
 
 type Chunk = Uint8Array;
 
@@ -9,10 +6,7 @@ type Chunk = Uint8Array;
 type Source = {
   /** Gives the next chunk; undefined at the end. */
   next(): Promise<Chunk | undefined>;
-  /**
-   * Called with the reason of who cancels the stream, or with the error of `next`: then its own
-   * does not matter.
-   */
+  /** Called with the reason of a cancel or the error of `next`: then its own does not matter. */
   cancel(reason: unknown): unknown;
   /**
    * Number of chunks that are asked for before they are wanted; 0 when undefined. Each may be a MiB

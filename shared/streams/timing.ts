@@ -60,9 +60,7 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
   return await within(settled, ms, () => false);
 }
 
-/**
- * Makes a signal that aborts with the error of `late` after `ms`, unless `clear` is called before.
- */
+/** Makes a signal that aborts with the error of `late` after `ms`, unless it is cleared. */
 export function timeLimit(ms: number, late: () => Error): { readonly signal: AbortSignal; clear(): void } {
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(late()), ms);

@@ -15,30 +15,18 @@ type PasswordRow = { readonly saltLabel: string; readonly min: number; readonly 
 
 /** A stanza that a format defines. */
 export type StanzaRow = {
-  /**
-   * Kind of credential that opens it; `file` is not for opening, but says of which file a detached
-   * header is.
-   */
+  /** Kind of credential that opens it; `file` says of which file a detached header is. */
   readonly kind: 'password' | 'key' | 'file';
-  /**
-   * Throws `header_invalid` for a malformed stanza. Without it, only the identities of its kind
-   * look at the stanza.
-   */
+  /** Throws `header_invalid`; without it, only identities of its kind look at the stanza. */
   readonly check?: (stanza: Stanza, format: FormatRow) => unknown;
 };
 
-/**
- * A container format (shared/README.md). A new version of a format is a new row; a released row
- * never changes.
- */
+/** A container format. A new version is a new row; a released row never changes. */
 export interface FormatRow {
   readonly name: Format;
   /** The first line of a container, without its line feed. */
   readonly versionLine: string;
-  /**
-   * The first line, with its line feed, of payloads whose headers are kept elsewhere, if there are
-   * such payloads.
-   */
+  /** The first line, with its line feed, of payloads whose headers are kept elsewhere. */
   readonly detachedLine?: string;
   /** Permits ASCII armor. */
   readonly isArmorable: boolean;
@@ -47,10 +35,7 @@ export interface FormatRow {
   readonly macInfo: string;
   /** The cipher that wraps file keys. */
   readonly wrapAead: HpkeAead;
-  /**
-   * The stanza of a P-256 key: its name, its HPKE info, and whether it begins with a tag of the
-   * key.
-   */
+  /** The stanza of a P-256 key; `isTagged`: it begins with a tag of the key. */
   readonly p256: { readonly name: string; readonly info: string; readonly isTagged: boolean };
   readonly passwords: { readonly [name in 'scrypt' | 'pbkdf2-sha512']?: PasswordRow };
   /** The stanzas by name. Readers ignore other names (C2SP age.md, "Recipient stanza"). */

@@ -16,10 +16,7 @@ function payloadKey(provider: CryptoProvider, fileKey: Uint8Array): Uint8Array {
   return hkdf(provider, fileKey, new Uint8Array(0), 'sealpin/v1 payload');
 }
 
-/**
- * `sealpin/v1` (shared/README.md). No other tool writes it, so each stanza that it defines must be
- * right.
- */
+/** `sealpin/v1`. No other tool writes it, so each stanza that it defines must be right. */
 export const sealpinV1 = {
   name: 'sealpin',
   versionLine: 'sealpin/v1',

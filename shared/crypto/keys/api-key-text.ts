@@ -1,7 +1,4 @@
-/**
- * The shapes of API keys and account IDs, which callers can check before they load any
- * cryptography.
- */
+/** The shapes of API keys and account IDs, which can be checked without any cryptography. */
 import { base62Characters, checksumCharacters, decodeBase62 } from './base62.ts';
 
 export const apiKeyPrefix = 'sp_';
@@ -27,9 +24,7 @@ export function isAccountId(text: string): boolean {
   return decodeBase62(text, accountBytes) !== undefined;
 }
 
-/**
- * Recognizes the form of an API key: `sp_` and 71 base62 characters. Its checksum is not looked at.
- */
+/** Recognizes the form of an API key, without its checksum: `sp_` and 71 base62 characters. */
 export function isApiKeyText(text: string): boolean {
   return apiKeyPattern.test(text);
 }

@@ -1,7 +1,4 @@
-/**
- * Base62 with a checksum, as in API keys and links, which can be checked before any cryptography is
- * loaded.
- */
+/** Base62 with a checksum, as in API keys and links: it needs no cryptography. */
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const digits = /^[0-9A-Za-z]*$/;
@@ -11,10 +8,7 @@ export function base62Characters(bytes: number): number {
   return Math.ceil((8 * bytes) / Math.log2(alphabet.length));
 }
 
-/**
- * Encodes a big-endian integer in base62, left-padded with `0` to the length that its number of
- * bytes has.
- */
+/** Encodes a big-endian integer, left-padded with `0` to the length for its number of bytes. */
 export function encodeBase62(bytes: Uint8Array): string {
   let value = bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   let text = '';
@@ -25,10 +19,7 @@ export function encodeBase62(bytes: Uint8Array): string {
   return text;
 }
 
-/**
- * Decodes what `encodeBase62` makes of so many bytes; undefined for a text of another length,
- * alphabet or range.
- */
+/** Decodes what `encodeBase62` makes of so many bytes; undefined for any other text. */
 export function decodeBase62(text: string, bytes: number): Uint8Array | undefined {
   if (text.length !== base62Characters(bytes) || !digits.test(text)) return undefined;
   let value = 0n;
@@ -45,10 +36,7 @@ export function decodeBase62(text: string, bytes: number): Uint8Array | undefine
 /** Digits of a checksum: enough for 32 bits. */
 export const checksumCharacters = base62Characters(4);
 
-/**
- * Returns the CRC-32 as in zlib (ISO-HDLC) of ASCII text, in base62. It finds typing errors before
- * any look-up.
- */
+/** Returns the CRC-32 as in zlib (ISO-HDLC) of ASCII text, in base62. It finds typing errors. */
 export function checksum(text: string): string {
   let crc = 0xffffffff;
   for (let index = 0; index < text.length; index += 1) {

@@ -20,10 +20,7 @@ const derTags = {
 const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
 const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
 
-/**
- * A private key as in its file: the scalar, and public keys (33 or 65 bytes) that are not compared
- * with it yet.
- */
+/** A private key as in its file; the points (33 or 65 bytes) are not compared with it yet. */
 export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
 type Item = { tag: number; value: Uint8Array };
 

@@ -31,10 +31,7 @@ export function encodePrivateKeyFile(pkcs8: Uint8Array): string {
   return recipientLine(identityFromPkcs8(pkcs8).recipient) + encodePem('PRIVATE KEY', pkcs8);
 }
 
-/**
- * A P-256 key pair: its scalar (32 bytes), DER, the texts of `private.key` and `public.key`, and
- * the recipient `age1tag1…`.
- */
+/** A P-256 key pair: its scalar (32 bytes), in DER, and as texts; `recipient`: `age1tag1…`. */
 export type KeyPair = {
   secret: Uint8Array;
   pkcs8: Uint8Array;
@@ -49,10 +46,7 @@ export async function generateKeyPair(provider: CryptoProvider = webProvider): P
   return keyPairOf(newP256(provider).secret, provider);
 }
 
-/**
- * Makes the P-256 key pair of a scalar again; throws `key_invalid` for one that is zero or not
- * below the order of the curve.
- */
+/** Makes the P-256 key pair of a scalar; throws `key_invalid` for one out of range. */
 export function keyPairOf(secret: Uint8Array, provider: CryptoProvider = webProvider): KeyPair {
   const point = provider.p256.publicKey(secret);
   const pkcs8 = encodePkcs8(secret, point);
@@ -68,10 +62,7 @@ export function keyPairOf(secret: Uint8Array, provider: CryptoProvider = webProv
   };
 }
 
-/**
- * A post-quantum key pair: its seed (32 bytes), the texts of `private.key` and `public.key`, and
- * the recipient `age1tagpq1…`.
- */
+/** A post-quantum key pair: its seed (32 bytes), and as texts; `recipient`: `age1tagpq1…`. */
 export type PostQuantumKeyPair = { seed: Uint8Array; privateText: string; publicText: string; recipient: string };
 
 /** Makes a post-quantum key pair (ML-KEM-768 with P-256); throws `random_failed`. */
@@ -88,10 +79,7 @@ export function postQuantumKeyPairOf(
   return { ...made, recipient, privateText: `${recipientLine(recipient)}${secret}\n`, publicText: `${recipient}\n` };
 }
 
-/**
- * A part of a key file: a PEM block or a single line, with the recipient that the line above it
- * names.
- */
+/** A PEM block or a line of a key file, with the recipient that the line above it names. */
 type KeyPart = { label?: string | undefined; text: string; line: number; named?: string | undefined };
 
 /** A line that may be meant as a key in Bech32; other words around PEM are an explanation. */

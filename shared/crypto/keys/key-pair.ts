@@ -23,10 +23,7 @@ export function recipientFromSpki(
   return recipientFromPoint(parseSpki(spki), provider);
 }
 
-/**
- * Makes the identity of a private key; throws `key_invalid` when the public key stored with it is
- * another one's.
- */
+/** Makes the identity of a private key; throws `key_invalid` for a public key of another. */
 export function identityFromEcPrivate(
   { secret, points }: EcPrivate,
   provider: Pick<CryptoProvider, 'p256'> = webProvider,

@@ -1,7 +1,4 @@
-/**
- * Signer of parcels (docs/links.md): an Ed25519 key that follows from a private key, and its public
- * half as text.
- */
+/** Signer of parcels (docs/links.md): an Ed25519 key that follows from a private key. */
 import { ed25519 } from '../providers/ed25519.ts';
 import { hkdf } from '../providers/kdf.ts';
 import { webProvider } from '../providers/web.ts';

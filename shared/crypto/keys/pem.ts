@@ -12,10 +12,7 @@ export function encodePem(label: string, der: Uint8Array): string {
   return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
 }
 
-/**
- * Decodes the first PEM block with this label in a text; undefined when there is none or its base64
- * is not valid.
- */
+/** Decodes the first PEM block with this label; undefined without one, or for invalid base64. */
 export function decodePem(label: string, text: string): Uint8Array | undefined {
   const begin = `-----BEGIN ${label}-----`;
   const start = text.indexOf(begin);

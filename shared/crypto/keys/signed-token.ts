@@ -10,9 +10,7 @@ import { webProvider } from '../providers/web.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { keyIdOf, type ApiKey } from './api-key.ts';
 
-/**
- * Longer ones are not looked at; the longest that a client has a reason to make has half of that.
- */
+/** Longer ones are not looked at; clients have a reason to make half of that. */
 const maxCharacters = 1024;
 
 const info = 'sealpin/v1 signed-url ed25519';
@@ -35,10 +33,7 @@ export function signToken(key: Pick<ApiKey, 'hash' | 'secret'>, claims: object):
   return `${signed}.${base64urlnopad.encode(ed25519.sign(utf8(signed), seedOf(key)))}`;
 }
 
-/**
- * Parses a token; undefined for any other text, and for one whose header has members that we do not
- * know.
- */
+/** Parses a token; undefined for any other text, and for unknown members of the header. */
 export function parseSignedToken(text: string): SignedToken | undefined {
   const [header = '', payload = '', signature = '', ...more] = text.length > maxCharacters ? [] : text.split('.');
   const decode = (part: string): unknown => JSON.parse(fromUtf8(base64urlnopad.decode(part)));

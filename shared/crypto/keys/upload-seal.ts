@@ -8,9 +8,7 @@ import { encodePadded, utf8 } from '../bytes.ts';
 import type { ApiKey } from './api-key.ts';
 import { nonceBytes, tagBytes } from '../payload/chunking.ts';
 
-/**
- * Seals and opens the secrets of one upload. `label` says which one it is: none for the file key.
- */
+/** Seals and opens the secrets of an upload; `label` says which: none for the file key. */
 export interface UploadSeal {
   /** @returns nonce (12 bytes), ciphertext, tag (16 bytes) */
   seal(plaintext: Uint8Array, label?: string): Promise<Uint8Array>;

@@ -5,10 +5,7 @@ import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { Chunking, Chunks, Payload } from './chunking.ts';
 
-/**
- * 64 KiB chunks; the counter has 88 bits, and the numbers that JavaScript counts exactly end
- * before.
- */
+/** 64 KiB chunks; the counter has 88 bits, more than numbers of JavaScript are exact to. */
 export const ageChunking: Chunking = { chunkBytes: 65_536, fullLast: true, maxChunks: 2 ** 53 - 1 };
 /** The nonce before the first chunk. */
 const ageNonceBytes = 16;
@@ -27,10 +24,7 @@ async function derive(provider: CryptoProvider, fileKey: Uint8Array, nonce: Uint
   };
 }
 
-/**
- * The payload of age v1: a nonce, then chunks under a key that is derived from the file key with
- * it.
- */
+/** The payload of age v1: a nonce, then chunks under a key derived with it. */
 export const ageStream: Payload = {
   chunking: ageChunking,
   preambleBytes: ageNonceBytes,

@@ -4,10 +4,7 @@ import { cancelQuietly } from '../../streams/cancel-quietly.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { batchBytes, fullChunksIn, tagBytes, type Chunks } from './chunking.ts';
 
-/**
- * The chunks of one pull, taken from what the source has, and sealed or opened into one array of
- * `outBytes`.
- */
+/** The chunks of one pull, which are sealed or opened into one array of `outBytes`. */
 export type Batch = { inputs: Uint8Array[]; first: number; last: boolean; outBytes: number };
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Sealing a payload in several goes: the same chunks as `sealChunks`, from plaintext that is
- * pushed.
- */
+/** Sealing a payload in several goes: the chunks of `sealChunks`, from plaintext that is pushed. */
 import type { Memory } from '../../streams/buffer-pool.ts';
 import { concat } from '../../streams/concat.ts';
 import { Pieces } from '../../streams/pieces.ts';

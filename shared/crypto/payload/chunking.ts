@@ -1,14 +1,8 @@
-/**
- * The arithmetic of payloads that are sequences of sealed chunks, and the differences between kinds
- * of payload.
- */
+/** The arithmetic of payloads of sealed chunks, and the differences between their kinds. */
 import type { ByteSource } from '../../streams/byte-source.ts';
 import type { Aead, CryptoProvider } from '../providers/provider.ts';
 
-/**
- * Bytes of the tag at the end of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section
- * 2.8).
- */
+/** Bytes of the tag of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section 2.8). */
 export const tagBytes = 16;
 /** Bytes of the nonce of AES-256-GCM, where it is drawn at random (RFC 5116 section 5.1). */
 export const nonceBytes = 12;
@@ -19,10 +13,7 @@ export const batchBytes = 1024 * 1024;
 export type Chunking = {
   /** Plaintext bytes of a full chunk. */
   readonly chunkBytes: number;
-  /**
-   * Permits a full last chunk (which is empty in an empty payload only); else it is always shorter
-   * than a full one.
-   */
+  /** Permits a full last chunk (an empty one only in an empty payload); else it is shorter. */
   readonly fullLast: boolean;
   /** The most chunks that the format allows. */
   readonly maxChunks: number;
@@ -61,10 +52,7 @@ export function sealedBytes(chunking: Chunking, plaintextBytes: number): number 
   return plaintextBytes + tagBytes * chunkCount(chunking, plaintextBytes);
 }
 
-/**
- * Returns how many plaintext bytes are in `sealed` bytes of chunks; undefined when no plaintext
- * gives that size.
- */
+/** Returns the plaintext bytes in `sealed` bytes of chunks; undefined for an impossible size. */
 export function openedBytes(chunking: Chunking, sealed: number): number | undefined {
   if (!Number.isSafeInteger(sealed) || sealed < tagBytes) return undefined;
   const plaintextBytes = sealed - tagBytes * (fullChunksIn(chunking, sealed, chunking.chunkBytes + tagBytes) + 1);

@@ -29,10 +29,7 @@ export function expand(
   return concat(...blocks).subarray(0, bytes);
 }
 
-/**
- * HKDF-SHA-256 (RFC 5869) with a text for info and 32 bytes of result, as age and `sealpin/v1` use
- * it.
- */
+/** HKDF-SHA-256 (RFC 5869) with a text for info and 32 bytes of result. */
 export function hkdf(provider: Hmac, ikm: Uint8Array, salt: Uint8Array, info: string): Uint8Array {
   return expand(provider, 'sha256', extract(provider, salt, ikm), utf8(info), 32);
 }

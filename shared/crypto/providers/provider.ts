@@ -46,10 +46,7 @@ export interface CompressibleCurve extends Curve {
 /** A post-quantum hybrid key encapsulation (draft-ietf-hpke-pq). Secrets are seeds of 32 bytes. */
 export interface HybridKem {
   publicKey(seed: Uint8Array): Uint8Array;
-  /**
-   * @param random 64 bytes for X25519, 160 for P-256; throws `key_invalid` for a public key that is
-   * not valid.
-   */
+  /** @param random 64 bytes for X25519, 160 for P-256; throws `key_invalid` */
   encapsulate(publicKey: Uint8Array, random: Uint8Array): { enc: Uint8Array; shared: Uint8Array };
   /** Throws `key_invalid` when the part of the curve is not a usable point. */
   decapsulate(seed: Uint8Array, enc: Uint8Array): Uint8Array;

@@ -11,9 +11,7 @@ import type { Aead, CryptoProvider, CompressibleCurve, Curve, HybridKem } from '
 import { concat } from '../../streams/concat.ts';
 import { ml_kem768_p256, ml_kem768_x25519, p256, x25519 } from './curves.ts';
 
-/**
- * The most bytes that `getRandomValues` gives per call (W3C Web Cryptography API, section 10.1.1).
- */
+/** The most bytes that `getRandomValues` gives (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;
 /**
  * The PBKDF2 iterations that a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h,
@@ -22,10 +20,7 @@ const maxRandomBytes = 65_536;
 const workersMaxIterations = 100_000;
 /** Half of the 128 MB that a Worker's isolate has. */
 const workersMaxMiB = 64;
-/**
- * Memory of scrypt at the highest cost that is read: 128 · N · r bytes, N = 2^22, r = 8 (RFC 7914
- * section 2).
- */
+/** Memory of scrypt at the highest cost that is read: 128 · 2^22 · 8 bytes (RFC 7914 section 2). */
 const maxMiB = 4096;
 
 const userAgent = (): string => (typeof navigator === 'undefined' ? '' : navigator.userAgent);
@@ -80,10 +75,7 @@ function nobleChaChaPoly(key: Uint8Array): Aead {
   };
 }
 
-/**
- * PKCS#8 of a P-256 key (RFC 5208, RFC 5915) without the public half, up to the 32 bytes of the
- * scalar.
- */
+/** PKCS#8 of a P-256 key (RFC 5208, RFC 5915) without the public half, up to the scalar. */
 const pkcs8Prefix = Uint8Array.from([
   0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
   0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01, 0x01, 0x04, 0x20,

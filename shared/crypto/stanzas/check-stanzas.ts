@@ -28,10 +28,7 @@ export function checkStanzas(stanzas: readonly Stanza[], format: FormatRow): voi
     throw new SealpinError('header_invalid', 'the header belongs to more than one file');
 }
 
-/**
- * Returns the line that the payload of a detached header begins with; undefined for any other
- * header.
- */
+/** Returns the first line of the payload of a detached header; undefined for other headers. */
 export function detachedLineOf(stanzas: readonly Stanza[], format: FormatRow): string | undefined {
   return stanzasOfKind(stanzas, 'file', format).length > 0 ? format.detachedLine : undefined;
 }

@@ -101,10 +101,7 @@ export function cipherOf(provider: CryptoProvider, aead: HpkeAead, key: Uint8Arr
   return aead.id === aeads.chaChaPoly.id ? provider.chaChaPoly(key) : provider.aesGcm(key);
 }
 
-/**
- * KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only
- * message.
- */
+/** KeySchedule of the base mode (RFC 9180 section 5.1), for the first and only message. */
 export async function keySchedule(
   provider: CryptoProvider,
   kem: number,

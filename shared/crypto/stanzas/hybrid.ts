@@ -9,10 +9,7 @@ import { aeads, agreed, firstOpened, kems, keySchedule, openedBy, parseKeyStanza
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { NamedIdentity, Recipient } from '../types.ts';
 
-/**
- * The kinds, by their stanzas. age has no text for an `mlkem768p256tag` identity: the prefix is
- * Sealpin's.
- */
+/** The kinds, by their stanzas. The prefix of `mlkem768p256tag` identities is Sealpin's own. */
 const hybridKinds = {
   mlkem768x25519: {
     kem: kems.mlkem768x25519,

@@ -1,7 +1,4 @@
-/**
- * P-256 keys: the stanzas `p256tag` of age (C2SP age.md) and `p256` of `sealpin/v1`, which has no
- * tag.
- */
+/** P-256 keys: the stanzas `p256tag` of age (C2SP age.md) and `p256` of `sealpin/v1`. */
 import { SealpinError } from '../../errors.ts';
 import { encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';

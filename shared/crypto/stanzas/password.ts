@@ -1,7 +1,4 @@
-/**
- * Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the
- * latter.
- */
+/** Passwords: the stanzas `scrypt`, and `pbkdf2-sha512` of `sealpin/v1` alone. */
 import { SealpinError } from '../../errors.ts';
 import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
