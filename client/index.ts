@@ -19,15 +19,6 @@ export type { Shareable } from './stored-files.ts';
 export type { Fetch } from './service-http.ts';
 export { signUrl, type SignedDownload, type SignedUpload } from './sign-url.ts';
 export type { Content, Source, StoredSource } from './web-bytes.ts';
-export type {
-  AccountEvent,
-  ApiKeyRecord,
-  FileList,
-  Receipt,
-  Revoked,
-  Share,
-  ShareList,
-  ShareReceipt,
-  StoredFile,
-} from '../shared/api.ts';
+export type { AccountEvent, ApiKeyRecord, FileList, Receipt, Revoked, StoredFile } from '../shared/api.ts';
+export type { Share, ShareList, ShareReceipt } from '../shared/api.ts';
 export { isSealpinError, SealpinError, type Code, type Reason } from '../shared/errors.ts';

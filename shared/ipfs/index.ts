@@ -20,10 +20,5 @@ export { hashingStream } from './hashing-stream.ts';
 export { blocksOf, openFile, readBlock, type IpfsFile, type ReadingLimits, type OpenOptions } from './file.ts';
 export { carBytesOf, carOfBytes } from './car-writer.ts';
 export { carHeader, carLength, carOf, carSection, carType, fileFromCar, rootsOf, type CarOptions } from './car.ts';
-export {
-  gateway,
-  type GatewayFetch,
-  type GatewayOptions,
-  type GatewayProblem,
-  type GatewayResponse,
-} from './gateway.ts';
+export { gateway, type GatewayFetch, type GatewayOptions } from './gateway.ts';
+export type { GatewayProblem, GatewayResponse } from './gateway.ts';
