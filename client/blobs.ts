@@ -45,22 +45,13 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
  */
 export async function fetchBlob(
   cid: string,
-  {
-    from,
-    start = 0,
-    end,
-    ...o
-  }: Range & {
-    from: string | readonly string[];
-    signal?: AbortSignal | undefined;
-    fetch?: Fetch | undefined;
-  },
+  o: Range & { from: string | readonly string[]; signal?: AbortSignal | undefined; fetch?: Fetch | undefined },
 ): Promise<Content> {
   const { stop, signal } = withStop(o.signal);
-  const file = await openBlob(cid, from, signal, o);
+  const file = await openBlob(cid, o.from, signal, o);
   try {
-    const range = rangeIn(file.size, { start, end });
-    return contentOf(file.read(range.start, range.end), range.end - range.start);
+    const { start, end } = rangeIn(file.size, o);
+    return contentOf(file.read(start, end), end - start);
   } catch (error) {
     stop(error);
     throw error;

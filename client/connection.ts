@@ -269,7 +269,8 @@ async function get(
   const range = `bytes=${first}-${end === undefined ? '' : after - 1}`;
   const headers = { Accept: 'application/octet-stream', ...(isPart ? { Range: range } : {}) };
   const response = await http.call({ path: `${filePath(fileId)}/content`, headers, signal });
-  const size = lengthOf(response);
+  const length = response.headers.get('Content-Length') ?? '';
+  const size = /^[0-9]{1,16}$/.test(length) ? Number(length) : undefined;
   const asked = end === undefined ? size : after - first;
   if (size === undefined || size !== asked || response.status !== (isPart ? 206 : 200)) {
     response.body?.cancel().catch(() => undefined);
@@ -280,11 +281,6 @@ async function get(
   }
   const content = contentOf(abortable(http.body(response, size, signal), signal), size);
   return { ...content, size, type: response.headers.get('Content-Type') ?? 'application/octet-stream' };
-}
-
-function lengthOf(response: Response): number | undefined {
-  const text = response.headers.get('Content-Length') ?? '';
-  return /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined;
 }
 
 /** Shares files that are stored; fails as `share` of a connection. */
@@ -298,7 +294,6 @@ export async function shareStored(
   const { note, from, signal } = options;
   const found = [];
   for (const file of [shareables].flat()) found.push(await storedFile(http, apiKey, file, signal));
-  const words = { note, from };
-  const parcel = { files: found.map(({ file }) => file), ...words };
+  const parcel = { files: found.map(({ file }) => file), note, from };
   return shareParcel(http, { parcel, files: found.flatMap(({ fileIds }) => fileIds) }, options);
 }

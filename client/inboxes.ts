@@ -9,13 +9,11 @@ import { readAll } from '../shared/streams/read-all.ts';
 import {
   maxRecordBytes,
   openParcelWith,
-  type ParcelPlace,
   type Signing,
   parseLinkOf,
   printLink,
   sealedParcelType,
   sealParcelTo,
-  type Link,
   type Parcel,
 } from '../shared/link/index.ts';
 import { accountIdentities, accountOf } from './account-key.ts';
@@ -111,31 +109,25 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
       const path = `v1/storage/${encodeURIComponent(id)}`;
       const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
       const sealed = await readDelivery(http, about, signal);
-      return receivedFrom(await openSealed(sealed, identities, deliveryPlace(http, about)), http.url, http.fetch);
+      return receivedFrom(await openSealed(http, about, sealed, identities), http.url, http.fetch);
     },
     close: (keyId, { signal } = {}) => revokeKeyById(http, keyId, signal),
   };
 }
 
 /**
- * Opens the parcel that `readDelivery` gave.
- * @param place of the inbox, which a signature is compared with
+ * Opens the parcel that `readDelivery` gave for a file.
  * @throws SealpinError `parcel_invalid`, `decrypt_failed`, and what the formats say
  */
 export function openSealed(
-  sealed: Uint8Array<ArrayBuffer>,
-  identities: readonly Identity[],
-  place?: ParcelPlace,
-): Promise<Parcel> {
-  return openParcelWith(new Blob([sealed]).stream(), { identities, place });
-}
-
-/** Place of a delivery: the inbox is the API key that stored it. */
-export function deliveryPlace(
   { url }: Pick<ServiceHttp, 'url'>,
   { createdBy }: Pick<StoredFile, 'createdBy'>,
-): ParcelPlace | undefined {
-  return createdBy === undefined ? undefined : { service: url, id: createdBy };
+  sealed: Uint8Array<ArrayBuffer>,
+  identities: readonly Identity[],
+): Promise<Parcel> {
+  // Its inbox is the API key that stored it.
+  const place = createdBy === undefined ? undefined : { service: url, id: createdBy };
+  return openParcelWith(new Blob([sealed]).stream(), { identities, place });
 }
 
 /** Recognizes the parcel of a delivery. Its media type proves nothing. */
@@ -257,7 +249,7 @@ export async function handOver(
   { fetch, ...options }: SendingOptions & { readonly fetch?: Fetch | undefined } = {},
 ): Promise<{ readonly files: readonly SentFile[] }> {
   return usingFiles(files, async () => {
-    const { service, apiKey, recipient } = parseInboxLink(link);
+    const { service, apiKey, recipient } = parseLinkOf(link, 'inbox').link;
     const http = serviceHttp({ service, apiKey, fetch });
     const recipients = parseRecipients(recipient);
     const { key } = await accountOf(http, options.signal);
@@ -277,35 +269,23 @@ export async function handOver(
 }
 
 /**
- * Reads the link of an inbox.
- * @throws SealpinError `link_invalid`, also for the link of a share; `unsupported_version`
- */
-export function parseInboxLink(text: string): Extract<Link, { kind: 'inbox' }> {
-  return parseLinkOf(text, 'inbox').link;
-}
-
-/**
  * Seals a parcel to the owner of an inbox and stores it: with it the files are handed over.
  * @param http with the API key of the inbox
  * @param o.names the file IDs of payloads that stay with it
+ * @param o.signing its signer, and the ID of the inbox's API key
  * @throws SealpinError `not_found` where one of these is not there any more, and what the service
  * refuses with
  */
 export async function deliver(
   http: ServiceHttp,
   parcel: Parcel,
-  {
-    recipients,
-    names,
-    signing,
-    ...o
-  }: {
+  o: RetryOptions & {
     recipients: readonly Recipient[];
     names: readonly string[] | undefined;
-    /** Its signer, and the ID of the inbox's API key. */
     signing?: Pick<Signing, 'signer' | 'id'> | undefined;
-  } & RetryOptions,
+  },
 ): Promise<void> {
+  const { recipients, names, signing } = o;
   const to = recipients.flatMap(({ text = [] }) => text);
   const signed = signing && { ...signing, service: http.url, recipients: to };
   const sealed = new Blob([await sealParcelTo(parcel, { recipients, signing: signed })], { type: sealedParcelType });

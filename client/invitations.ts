@@ -8,7 +8,7 @@ import {
   type ShareReceipt,
 } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { parseLinkOf, printLink, type Link } from '../shared/link/index.ts';
+import { parseLinkOf, printLink } from '../shared/link/index.ts';
 import { createLimitedKey, revokeKeyById, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
@@ -103,7 +103,7 @@ export interface Guest {
  * const { shares } = await connectAsGuest(invitation).shares();
  */
 export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefined } = {}): Guest {
-  const { service, apiKey } = parseInvitation(link);
+  const { service, apiKey } = parseLinkOf(link, 'invitation').link;
   const http = serviceHttp({ service, apiKey, fetch });
   return {
     send: (files, options = {}) => sendFiles(http, files, options, options),
@@ -111,12 +111,4 @@ export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefi
     changeShare: (shareId, changes) => changeShare(http, shareId, changes),
     unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
   };
-}
-
-/**
- * Reads the link of an invitation.
- * @throws SealpinError `link_invalid`, also for the link of something else; `unsupported_version`
- */
-export function parseInvitation(text: string): Extract<Link, { kind: 'invitation' }> {
-  return parseLinkOf(text, 'invitation').link;
 }

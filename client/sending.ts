@@ -70,17 +70,13 @@ export type StorePayload = (
  */
 export function storeAt(
   http: ServiceHttp,
-  {
-    provisional = false,
-    expiresAt,
-    deadline,
-  }: { provisional?: boolean; expiresAt?: Date | undefined; deadline?: Deadline } = {},
+  keeping: { provisional?: boolean; expiresAt?: Date | undefined; deadline?: Deadline } = {},
 ): StorePayload {
   return async (payload, { bytes, signal, onProgress, memory }) => {
     if (bytes !== undefined && bytes > partBytes)
-      return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt, memory, deadline });
+      return uploadStream(http, payload, bytes, { signal, onProgress, memory, ...keeping });
     const { start, isAll, stream } = await peeked(payload, partBytes + 1);
-    const o = { mode: 'plain', provisional, expiresAt, signal, idempotencyKey: crypto.randomUUID() } as const;
+    const o = { mode: 'plain', signal, idempotencyKey: crypto.randomUUID(), ...keeping } as const;
     // A refusal for now does not cost what was stored before. A long stream cannot be sent again.
     const blob = isAll ? new Blob(start as Uint8Array<ArrayBuffer>[]) : undefined;
     const file = await (blob ? untilAnswered(() => put(http, blob, o), { signal }) : put(http, stream, o));
@@ -122,8 +118,7 @@ export async function sealAndStore(
   const { note, from, signal, onProgress, provider } = o;
   const all = [files].flat().map(outgoingFile);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
-  const words = { note, from };
-  const parcel = checkParcel({ files: all, ...words });
+  const parcel = checkParcel({ files: all, note, from });
   const opened = all.map(({ size, ...each }) => {
     const source = openSource(each.source);
     return { ...each, stream: source.stream, size: source.size ?? size };
@@ -154,7 +149,10 @@ export async function sealAndStore(
     throw error;
   }
   return {
-    parcel: { files: sent.map(({ cid, fileKey, name, type, size }) => ({ cid, fileKey, name, type, size })), ...words },
+    parcel: {
+      ...parcel,
+      files: sent.map(({ cid, fileKey, name, type, size }) => ({ cid, fileKey, name, type, size })),
+    },
     files: sent.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size })),
   };
 }

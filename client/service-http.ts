@@ -71,21 +71,17 @@ const maxTextBytes = 16 * 1024 * 1024;
  * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would
  * be sent unencrypted to another machine; `unauthorized` for a text that is no API key
  */
-export function serviceHttp({
-  service,
-  apiKey,
-  fetch: fetchFrom = (url, init) => fetch(url, init),
-  errorOf: ownErrorOf,
-}: {
+export function serviceHttp(o: {
   service: string | URL;
   apiKey?: string | undefined;
   fetch?: Fetch | undefined;
   errorOf?: ServiceHttp['errorOf'];
 }): ServiceHttp {
-  const root = parseService(service);
+  const { apiKey, fetch: fetchFrom = (url, init) => fetch(url, init) } = o;
+  const root = parseService(o.service);
   const { host } = root;
   const errorOf: ServiceHttp['errorOf'] =
-    ownErrorOf ?? (({ status }, text, retryAfter) => refusal(host, status, text, retryAfter));
+    o.errorOf ?? (({ status }, text, retryAfter) => refusal(host, status, text, retryAfter));
   checkKey(apiKey, root);
 
   async function send(request: ServiceRequest): Promise<Response> {

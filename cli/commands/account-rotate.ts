@@ -128,7 +128,7 @@ async function sealedToAccount({ http, routes, apiKey }: Asking, { signal }: Con
   let count = 0;
   for (const file of items) {
     try {
-      await openSealed(await readDelivery(http, file, signal), identities);
+      await openSealed(http, file, await readDelivery(http, file, signal), identities);
       count += 1;
     } catch (error) {
       if (!isSealpinError(error, ...unaffected)) throw error;

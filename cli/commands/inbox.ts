@@ -1,12 +1,5 @@
 import { accountIdentities } from '../../client/account-key.ts';
-import {
-  concernsDelivery,
-  inboxes,
-  isDelivery,
-  openSealed,
-  deliveryPlace,
-  readDelivery,
-} from '../../client/inboxes.ts';
+import { concernsDelivery, inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
@@ -208,7 +201,7 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
     const sealed = await attempt(() => readDelivery(http, file, context.signal), context);
     if (sealed instanceof SealpinError) return { problem: sealed };
     const opening = (identities: readonly Identity[]) =>
-      attempt(() => openSealed(sealed, identities, deliveryPlace(http, file)), context);
+      attempt(() => openSealed(http, file, sealed, identities), context);
     const first = await opening(named ?? account);
     if (!(first instanceof SealpinError)) return { parcel: first, sealedTo: named === undefined ? ofAccount : 'key' };
     if (named !== undefined || first.reason !== 'no_key') return { problem: first };

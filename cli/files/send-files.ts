@@ -4,7 +4,7 @@
  */
 import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
-import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
+import { admit, deliver, isProvisional } from '../../client/inboxes.ts';
 import { checkParcel, removeAt, type SentFile, type Words } from '../../client/sending.ts';
 import { abandonMs } from '../../client/attempts.ts';
 import { refuseTerms, shareParcel, type Shared } from '../../client/sharing.ts';
@@ -19,7 +19,7 @@ import {
 } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
-import type { Parcel, ParcelFile } from '../../shared/link/index.ts';
+import { parseLinkOf, type Parcel, type ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { type FilterValues, refuseIdleFilter } from '../folder/filter.ts';
 import { type Input, modifiedOf } from '../io/input.ts';
@@ -103,7 +103,7 @@ export async function handOverFiles(
   o: Words & { readonly link: string; readonly sign: boolean },
   context: Context,
 ): Promise<SentResult<{ readonly service: Service }>> {
-  const inbox = parseInboxLink(o.link);
+  const inbox = parseLinkOf(o.link, 'inbox').link;
   const { apiKey } = inbox;
   const url = new URL(inbox.service);
   refuseUnencrypted(url, 'the key of the inbox');

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, handOver, receive } from '../../client/index.ts';
-import { parseInboxLink } from '../../client/inboxes.ts';
+import { parseLinkOf } from '../../shared/link/index.ts';
 import { sealedParcelType } from '../../shared/link/index.ts';
 import { inCi } from '../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
@@ -297,7 +297,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const { recipient, privateKey } = await generateKeys();
       const { link } = await owner.inbox.create({ label: 'office', recipient });
       await handOver(link, [new File(['x'], 'x')], { from: 'Ann' });
-      const stranger = connect({ service: receiver.root, apiKey: parseInboxLink(link).apiKey });
+      const stranger = connect({ service: receiver.root, apiKey: parseLinkOf(link, 'inbox').link.apiKey });
       for (let count = 0; count < 15; count += 1)
         await stranger.put(`junk ${count}`, { mode: 'plain', type: sealedParcelType });
 
@@ -348,7 +348,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const stranger = await owner.inbox.create({ label: 'other', recipient: (await generateKeys()).recipient });
     await handOver(stranger.link, [new File(['x'], 'x')], { from: 'Eve' });
     // Anyone with the link can store what is no delivery.
-    const { apiKey: theirs } = parseInboxLink(link);
+    const { apiKey: theirs } = parseLinkOf(link, 'inbox').link;
     const noDelivery = { mode: 'plain', type: sealedParcelType } as const;
     await connect({ service: receiver.root, apiKey: theirs }).put('age-encryption.org/v1\n-> X\n', noDelivery);
     const { fileId } = await connect({ service: receiver.root, apiKey: theirs }).put('gone', noDelivery);

@@ -1,11 +1,11 @@
 /** What the page says of a signature: six words, or the name that its reader gave to them. */
 import { beforeAll, expect, test } from 'vitest';
-import { deliver, parseInboxLink } from '../../client/inboxes.ts';
+import { deliver } from '../../client/inboxes.ts';
 import { connect, generateKeys } from '../../client/index.ts';
 import { shareParcel } from '../../client/sharing.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { encryptPayload, parcelSigner, parseRecipients } from '../../shared/crypto/index.ts';
-import { encodeParcel, newShareId, printLink, type Parcel } from '../../shared/link/index.ts';
+import { encodeParcel, newShareId, parseLinkOf, printLink, type Parcel } from '../../shared/link/index.ts';
 import type { Signing } from '../../shared/link/parcel-signature.ts';
 import { keyPairOf } from '../../shared/crypto/keys/key-file.ts';
 import { fingerprint } from '../../cli/keys/fingerprint.ts';
@@ -159,7 +159,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const file = await receiver.store({ name: 'x.txt', bytes: new Uint8Array(3) });
     for (const by of [third, signer, other])
       await deliver(
-        serviceHttp(parseInboxLink(link)),
+        serviceHttp(parseLinkOf(link, 'inbox').link),
         { files: [file], from: 'Ann' },
         {
           recipients: parseRecipients(recipient),

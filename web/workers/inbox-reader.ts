@@ -1,7 +1,7 @@
 /** Reading the inboxes of an account. The private key is here, in memory, and nowhere else. */
 import { identitiesOf } from '../../client/credentials.ts';
 import { endlessList } from '../../client/attempts.ts';
-import { concernsDelivery, isDelivery, openSealed, deliveryPlace, readDelivery } from '../../client/inboxes.ts';
+import { concernsDelivery, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
@@ -58,7 +58,7 @@ async function view(file: StoredFile, signal: AbortSignal): Promise<DeliveryView
 
 async function opened(file: StoredFile, signal: AbortSignal): Promise<Parcel> {
   const http = serviceHttp(signedIn());
-  return openSealed(await readDelivery(http, file, signal), identities, deliveryPlace(http, file));
+  return openSealed(http, file, await readDelivery(http, file, signal), identities);
 }
 
 /** Returns a delivery of the list. */

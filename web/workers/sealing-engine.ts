@@ -6,8 +6,7 @@
 import { accountOf } from '../../client/account-key.ts';
 import { shareStored } from '../../client/connection.ts';
 import { identitiesOf } from '../../client/credentials.ts';
-import { handOver, parseInboxLink } from '../../client/inboxes.ts';
-import { parseInvitation } from '../../client/invitations.ts';
+import { handOver } from '../../client/inboxes.ts';
 import { removeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
 import {
@@ -21,7 +20,7 @@ import {
 import { FileList, Receipt } from '../../shared/api.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
-import { openFileDetails, printLink } from '../../shared/link/index.ts';
+import { openFileDetails, parseLinkOf, printLink } from '../../shared/link/index.ts';
 import type { FileToSend, FolderToSend, FormTerms, LinkView, Sending, StoredView } from '../protocol.ts';
 import { dayMs } from '../../shared/time.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
@@ -166,7 +165,7 @@ serveCalls<Sending>({
     return { isDeleted, opened: ended?.opened };
   },
   async accept({ text, root }, { signal }) {
-    const link = parseInvitation(text);
+    const link = parseLinkOf(text, 'invitation').link;
     const { service, apiKey } = link;
     if (service !== root) return { host: new URL(service).host, address: printLink(link) };
     const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
@@ -215,7 +214,7 @@ serveCalls<Sending>({
     return { isDestroyed: key === 'destroyed' };
   },
   async findInbox({ text, root }, { signal }) {
-    const link = parseInboxLink(text);
+    const link = parseLinkOf(text, 'inbox').link;
     const { service, apiKey } = link;
     if (service !== root) return { host: new URL(service).host, address: printLink(link) };
     const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
