@@ -25,10 +25,13 @@ export async function createLimitedKey(
   { label, expiresAt, limits, signal }: KeyTerms,
 ): Promise<NewApiKeyResponse> {
   const { key: own } = await accountOf(http, signal);
+  // No default lies beyond the caller's own key.
+  const ownEnd = own.expiresAt === undefined ? undefined : Date.parse(own.expiresAt);
+  const end = new Date(least(Date.now() + keyDefaults.days * dayMs, ownEnd));
   const request: NewApiKey = {
     label,
     scopes: [scope],
-    expiresAt: endTime(expiresAt ?? defaultExpiry(own.expiresAt)),
+    expiresAt: endTime(expiresAt ?? end),
     limits: {
       ...limits,
       files: limits?.files ?? least(keyDefaults.limits.files, own.limits?.files),
@@ -41,11 +44,6 @@ export async function createLimitedKey(
 /** Revokes a key by its ID. */
 export function revokeKeyById(http: ServiceHttp, keyId: string, signal: AbortSignal | undefined): Promise<Revoked> {
   return http.json(Revoked, { method: 'DELETE', path: `v1/keys/${encodeURIComponent(keyId)}`, signal });
-}
-
-/** No default lies beyond the caller's own key. */
-function defaultExpiry(own: string | undefined): Date {
-  return new Date(least(Date.now() + keyDefaults.days * dayMs, own === undefined ? undefined : Date.parse(own)));
 }
 
 function least(one: number, other = Infinity): number {

@@ -33,7 +33,8 @@ type Keeping = { readonly provisional?: boolean | undefined; readonly names?: re
 
 /** Stores bytes in one request; fails as `put` of a connection. */
 export async function put(http: ServiceHttp, source: Source, o: PutOptions & Keeping): Promise<StoredFile> {
-  const { mode = 'encrypted', name = ownName(source), type = typeOf(source), signal } = o;
+  const { mode = 'encrypted', name = source instanceof File ? source.name : undefined, signal } = o;
+  const type = o.type ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
   // The service takes JSON apart, and stores what is in its member `data`.
   if (/^application\/json\s*(?:;|$)/i.test(type))
     throw new SealpinError('unsupported_media_type', 'the service stores no file under the type application/json', {
@@ -70,14 +71,4 @@ export function checked<F extends UploadedFile>(file: F, cid: string | undefined
   throw new SealpinError('cid_mismatch', `the service stored it as ${file.cid}, and it is ${cid}`, {
     hint: `it has the file ID ${file.fileId}`,
   });
-}
-
-/** The name of a `File`. */
-function ownName(source: Source): string | undefined {
-  return source instanceof File ? source.name : undefined;
-}
-
-/** The media type of a `Blob`, or that of any bytes. */
-function typeOf(source: Source): string {
-  return (source instanceof Blob && source.type) || 'application/octet-stream';
 }

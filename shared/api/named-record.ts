@@ -7,6 +7,9 @@ import * as v from 'valibot';
  */
 const dropped = ['__proto__', 'constructor', 'prototype'];
 
+/** As an assignment makes one. */
+const member = { enumerable: true, writable: true, configurable: true };
+
 /** A record that keeps every name that its schema allows. */
 export function namedRecord<K extends v.GenericSchema<string, string>, V extends v.GenericSchema>(key: K, value: V) {
   const schema = v.record(key, value);
@@ -24,13 +27,9 @@ export function namedRecord<K extends v.GenericSchema<string, string>, V extends
       for (const issue of issues) Object.assign(issue, { path: [item, ...(issue.path ?? [])] });
       if (issues.length > 0) Object.assign(output, { typed: false, issues: [...(output.issues ?? []), ...issues] });
       // An assignment to `__proto__` would set the prototype.
-      else define(output.value as object, name, parsed.value);
+      else Object.defineProperty(output.value, name, { ...member, value: parsed.value });
     }
     return output;
   };
   return Object.assign(schema, { '~run': runAll });
-}
-
-function define(object: object, name: string, value: unknown): void {
-  Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
 }

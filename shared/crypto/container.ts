@@ -106,18 +106,17 @@ export async function open(
   try {
     const sniffed = await sniffSource(source);
     if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), provider, pool);
-    if (sniffed === 'armor') return await openArmored(new ByteSource(dearmor(source)), provider);
     if (sniffed === 'unsupported') throw new SealpinError('unsupported_version');
+    if (sniffed === 'armor') {
+      const inner = new ByteSource(dearmor(source));
+      const format = formatInArmor(await sniffSource(inner));
+      return { ...(await openHeader(inner, format, provider)), plaintextBytes: () => undefined };
+    }
     return { kind: sniffed ?? 'plain', stream: source.rest() };
   } catch (error) {
     void cancelQuietly(source, error);
     throw error;
   }
-}
-
-async function openArmored(source: ByteSource, provider: CryptoProvider): Promise<Opened> {
-  const format = formatInArmor(await sniffSource(source));
-  return { ...(await openHeader(source, format, provider)), plaintextBytes: () => undefined };
 }
 
 /** The format of what armor holds. @throws header_invalid, unsupported_version */
@@ -155,12 +154,12 @@ async function openHeader(
     opens: opensWith(header, format),
     plaintextBytes(containerBytes) {
       const { chunking, preambleBytes } = format.payload;
-      return openedBytes(chunking, containerBytes - headerBytes(header) - (detachedLine?.length ?? 0) - preambleBytes);
+      return openedBytes(chunking, containerBytes - headerBytes(header) - detachedLine.length - preambleBytes);
     },
     async decrypt(identities, again) {
       try {
         const fileKey = await unwrapWith(identities, again);
-        if (detachedLine !== undefined) await takeDetachedLine(source, detachedLine);
+        await takeDetachedLine(source, detachedLine);
         const chunks = await format.payload.read(source, provider, fileKey);
         return openChunks(source, () => chunks, pool);
       } catch (error) {

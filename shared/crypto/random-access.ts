@@ -61,7 +61,7 @@ export async function openAt(
       isKeyWrong = true;
       const fileKey = await unwrapFileKey(header, format, identities, provider);
       isKeyWrong = false;
-      const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
+      const detachedLine = detachedLineOf(header.stanzas, format);
       await takeDetachedLine(source, detachedLine);
       const chunks = await format.payload.read(source, provider, fileKey);
       return { chunks, before: headerBytes(header) + detachedLine.length + format.payload.preambleBytes };
@@ -127,15 +127,11 @@ async function openPayload(
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');
     const openPart = async ({ span, offset, bytes }: ReturnType<typeof spanOf>) =>
       openSpan(new ByteSource(await container.read(before + offset, bytes), pool), () => chunks, span, pool);
-    await drain(await openPart(spanOf(chunks, plaintextBytes, plaintextBytes, plaintextBytes)));
+    const last = await openPart(spanOf(chunks, plaintextBytes, plaintextBytes, plaintextBytes));
+    for (const reader = last.getReader(); !(await reader.read()).done;);
     return { plaintextBytes, decryptRange: (range) => openRange(range, chunks, plaintextBytes, openPart) };
   } catch (error) {
     void cancelQuietly(source, error);
     throw error;
   }
-}
-
-async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
-  const reader = stream.getReader();
-  while (!(await reader.read()).done);
 }

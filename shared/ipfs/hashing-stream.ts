@@ -4,9 +4,6 @@ import { cidBuilder, type SizedCid } from './builder.ts';
 import { leafBytes } from './profile.ts';
 import { pulled } from '../streams/pulled.ts';
 
-/** `result` resolves when the source has ended and every byte of `stream` has been read. */
-type HashingStream = { stream: ReadableStream<Uint8Array>; result: Promise<SizedCid> };
-
 /**
  * Computes the CID of bytes on their way, without a copy where the source allows it. A byte stream
  * is read in pieces of 1 MiB, one per leaf; the chunks of any other stream pass unchanged, and
@@ -14,7 +11,10 @@ type HashingStream = { stream: ReadableStream<Uint8Array>; result: Promise<Sized
  * @returns `stream`, which fails as the source fails and cancels it, and `result`, which rejects
  * with the error or with the reason of the cancel
  */
-export function hashingStream(source: ReadableStream<Uint8Array>): HashingStream {
+export function hashingStream(source: ReadableStream<Uint8Array>): {
+  stream: ReadableStream<Uint8Array>;
+  result: Promise<SizedCid>;
+} {
   const reader = pieceReader(source, leafBytes);
   const builder = cidBuilder();
   const { promise: result, resolve, reject } = Promise.withResolvers<SizedCid>();

@@ -177,10 +177,6 @@ function inboxParts(fragment: string): LinkParts | undefined {
   return isWhole ? { kind: 'inbox', apiKey, recipient } : undefined;
 }
 
-function invitationParts(fragment: string): LinkParts | undefined {
-  return isWholeKey(fragment) ? { kind: 'invitation', apiKey: fragment } : undefined;
-}
-
 function isWholeKey(text: string): boolean {
   return isApiKeyText(text) && endsWithChecksum(text);
 }
@@ -199,5 +195,8 @@ const linkKinds = {
   share: { page: 's', parse: shareParts },
   blob: { page: 'b', parse: blobParts },
   inbox: { page: 'drop', parse: inboxParts },
-  invitation: { page: 'send', parse: invitationParts },
+  invitation: {
+    page: 'send',
+    parse: (apiKey: string) => (isWholeKey(apiKey) ? ({ kind: 'invitation', apiKey } as const) : undefined),
+  },
 } as const;

@@ -73,11 +73,13 @@ async function openBatch(batch: Batch, chunks: Chunks, pool: BufferPool | undefi
   const pending: Promise<void>[] = [];
   for (const [position, input] of batch.inputs.entries()) {
     const last = batch.last && position === batch.inputs.length - 1;
+    const index = batch.first + position;
     const offset = position * chunks.chunkBytes;
     try {
-      if (last) checkLast(input, batch.first + position, chunks);
+      const isTooShort = input.length < tagBytes || (chunks.fullLast && input.length === tagBytes && index > 0);
+      if (last && isTooShort) throw new SealpinError('container_invalid');
       const target = out.subarray(offset, offset + input.length - tagBytes);
-      const opened = chunks.aead.open(chunks.nonce(batch.first + position, last), input, undefined, target);
+      const opened = chunks.aead.open(chunks.nonce(index, last), input, undefined, target);
       const copied = copyInto(target, opened);
       if (copied !== undefined) pending.push(copied.catch((error: Error) => void failures.push({ position, error })));
     } catch (error) {
@@ -116,11 +118,6 @@ function damagedAt(offset: number, isLast: boolean, failure: Error): Error {
   if (!isSealpinError(failure)) return failure;
   const how = isLast ? 'damaged or cut off' : 'damaged';
   return new SealpinError(failure.code, `the data is ${how} after byte ${offset}`, { reason: 'payload' });
-}
-
-function checkLast(input: Uint8Array, index: number, chunks: Chunks): void {
-  if (input.length < tagBytes || (chunks.fullLast && input.length === tagBytes && index > 0))
-    throw new SealpinError('container_invalid');
 }
 
 /**

@@ -28,7 +28,7 @@ export function checkStanzas(stanzas: readonly Stanza[], format: FormatRow): voi
     throw new SealpinError('header_invalid', 'the header belongs to more than one file');
 }
 
-/** Returns the first line of the payload of a detached header; undefined for other headers. */
-export function detachedLineOf(stanzas: readonly Stanza[], format: FormatRow): string | undefined {
-  return stanzasOfKind(stanzas, 'file', format).length > 0 ? format.detachedLine : undefined;
+/** Returns the line that a detached header has before its payload; an empty text for others. */
+export function detachedLineOf(stanzas: readonly Stanza[], format: FormatRow): string {
+  return (stanzasOfKind(stanzas, 'file', format).length > 0 && format.detachedLine) || '';
 }
