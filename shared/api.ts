@@ -36,10 +36,7 @@ export function membersOf<S extends { readonly entries: object }, T extends obje
  */
 export function parseResponse<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
-  if (!result.success)
-    throw new SealpinError(
-      'service_answer',
-      `the response has an unexpected shape, at ${v.getDotPath(result.issues[0]) ?? 'its top'}`,
-    );
-  return result.output;
+  if (result.success) return result.output;
+  const place = v.getDotPath(result.issues[0]) ?? 'its top';
+  throw new SealpinError('service_answer', `the response has an unexpected shape, at ${place}`);
 }

@@ -1,6 +1,6 @@
 /** The wire shapes of events, which are also the audit log of an account. */
 import * as v from 'valibot';
-import { FileId, KeyId, PageQuery, ShareId, Timestamp } from './fields.ts';
+import { cursorParameter, FileId, KeyId, PageQuery, ShareId, Timestamp } from './fields.ts';
 
 /** Number of days for which an event is kept. */
 export const eventDays = 90;
@@ -52,12 +52,10 @@ export const EventList = v.object({ events: v.array(AccountEvent), cursor: v.opt
 export type EventList = v.InferOutput<typeof EventList>;
 
 export const EventQuery = v.object({
-  after: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'after is not one that this service gave out'),
-      v.description('the `cursor` of the page before, or the `id` of an event; the oldest event first without it'),
-    ),
+  after: cursorParameter(
+    /^[1-9a-z][0-9a-z]{0,10}$/,
+    'the `cursor` of the page before, or the `id` of an event; the oldest event first without it',
+    'after',
   ),
   limit: PageQuery.entries.limit,
 });

@@ -83,14 +83,13 @@ export const Label = newShortText('label', 'backup');
 
 /** The type and subtype of a media type (RFC 9110 section 8.3.1). */
 const typePattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const mediaType = new RegExp(`^${typePattern}$`);
 const contentTypePattern = new RegExp(`^${typePattern}[\\t ]*(;[\\t -~]*)?$`);
 const maxTypeChars = 255;
 
 /** A media type without parameters. */
 export const MediaType = v.pipe(
   v.string(),
-  v.regex(mediaType, 'contentType is a type such as image/png'),
+  v.regex(new RegExp(`^${typePattern}$`), 'contentType is a type such as image/png'),
   v.maxLength(maxTypeChars),
 );
 
@@ -158,14 +157,10 @@ export function cidParameter(description: string, pattern = '^baf(kr|yb)ei[a-h][
   return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
 }
 
-/** Start of the next page of a list. @param description of the parameter */
-export function cursorParameter(pattern: RegExp, description: string) {
-  const shape = v.pipe(
-    v.string(),
-    v.regex(pattern, 'cursor is not one that this service gave out'),
-    v.description(description),
-  );
-  return v.optional(shape);
+/** Start of the next page of a list. @param description of the parameter `name` */
+export function cursorParameter(pattern: RegExp, description: string, name = 'cursor') {
+  const message = `${name} is not one that this service gave out`;
+  return v.optional(v.pipe(v.string(), v.regex(pattern, message), v.description(description)));
 }
 
 /** A page of a list. */

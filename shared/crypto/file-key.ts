@@ -39,11 +39,7 @@ function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipi
       reason: 'password_and_keys',
     });
   }
-  if (
-    !mix &&
-    recipients.some(({ postQuantum }) => postQuantum === true) &&
-    recipients.some(({ postQuantum }) => postQuantum !== true)
-  ) {
+  if (!mix && new Set(recipients.map(({ postQuantum = false }) => postQuantum)).size > 1) {
     throw new SealpinError('invalid_request', 'mixing in classical keys removes the post-quantum protection', {
       reason: 'mixed_recipients',
     });

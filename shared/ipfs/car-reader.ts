@@ -12,16 +12,7 @@ import { maxBlockBytes } from './profile.ts';
 export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 
 /** The blocks of a CAR, one after the other. */
-export interface CarReader {
-  /** The header without its length, in DAG-CBOR. @throws as `next` */
-  header(): Promise<Uint8Array>;
-  /**
-   * The next block, one call at a time; undefined at the end.
-   * @throws CarError for a CAR that is malformed
-   */
-  next(): Promise<CarBlock | undefined>;
-  cancel(reason?: unknown): Promise<void>;
-}
+export type CarReader = ReturnType<typeof carReader>;
 
 /** A CAR that cannot be read. `isCutOff`: it ends too early, as where a connection breaks. */
 export class CarError extends SealpinError {
@@ -51,7 +42,7 @@ export function carReader(
   source: ReadableStream<Uint8Array> | ByteReader,
   pool?: BufferPool,
   onBytes?: (bytes: number) => void,
-): CarReader {
+) {
   const reader = 'read' in source ? source : byteReader(source, pool, onBytes);
   let opened: Promise<Uint8Array> | undefined;
   let position = 0;
@@ -75,8 +66,10 @@ export function carReader(
   const header = (): Promise<Uint8Array> => (opened ??= readHeader());
 
   return {
+    /** The header without its length, in DAG-CBOR. @throws as `next` */
     header,
-    async next() {
+    /** The next block, one call at a time; undefined at the end. @throws CarError */
+    async next(): Promise<CarBlock | undefined> {
       await header();
       // A section is a length of at most 4 bytes, a CID of 36 and the block: 37 bytes are always
       // there.
@@ -94,7 +87,7 @@ export function carReader(
       position += lengthBytes + length;
       return { cid, bytes: rest.subarray(cidBytes - begun.length), offset };
     },
-    cancel: (reason) => reader.cancel(reason),
+    cancel: (reason?: unknown): Promise<void> => reader.cancel(reason),
   };
 }
 

@@ -77,16 +77,11 @@ export async function sealParcel(
       ? await sealParcelTo(parcel, { recipients, signing, provider })
       : encodeParcel(parcel, signing);
   const secret = draw(provider, secretBytes);
+  const locks = password === undefined ? [] : [passwordRecipient(recordPassword(secret, password), o.kdf)];
   const sealed =
-    password === undefined
+    locks.length === 0
       ? (await encryptPayload(streamOf(plaintext), { fileKey: secret, provider })).payload
-      : (
-          await encrypt(streamOf(plaintext), {
-            format: 'sealpin',
-            recipients: [passwordRecipient(recordPassword(secret, password), o.kdf)],
-            provider,
-          })
-        ).stream;
+      : (await encrypt(streamOf(plaintext), { format: 'sealpin', recipients: locks, provider })).stream;
   return { record: await readAll(sealed, maxRecordBytes, parcelTooLarge), secret };
 }
 
@@ -113,11 +108,10 @@ export async function openParcel(
   const { secret, password, identities = () => [], place, provider } = o;
   const opened = await open(streamOf(record), { provider });
   if (opened.kind === 'plain' || opened.kind === 'age') throw notAParcel();
-  if ('decrypt' in opened)
-    return parcelIn(
-      await opened.decrypt(password === undefined ? [] : [passwordIdentity(recordPassword(secret, password))]),
-      place,
-    );
+  if ('decrypt' in opened) {
+    const given = password === undefined ? [] : [passwordIdentity(recordPassword(secret, password))];
+    return parcelIn(await opened.decrypt(given), place);
+  }
   const plaintext = decryptPayload(opened.stream, { fileKey: secret, provider });
   const inner = await open(plaintext, { provider });
   if (inner.kind === 'plain') return parcelIn(inner.stream, place);

@@ -67,21 +67,16 @@ export function byteReader(
     : copyingReader(acquired.reader, memory, onBytes);
 }
 
-interface PieceReader {
-  /** The next piece, which is never empty; undefined at the end. One call at a time. */
-  next(): Promise<Uint8Array | undefined>;
-  cancel(reason?: unknown): Promise<void>;
-}
-
 /**
  * Locks a stream for reading it in pieces without a copy: a byte stream fills buffers, the chunks
  * of any other stream stay as they are.
  * @param length bytes of a buffer
  */
-export function pieceReader(stream: ReadableStream<Uint8Array>, length: number): PieceReader {
+export function pieceReader(stream: ReadableStream<Uint8Array>, length: number) {
   const { byob, reader } = acquireReader(stream);
   return {
-    async next() {
+    /** The next piece, which is never empty; undefined at the end. One call at a time. */
+    async next(): Promise<Uint8Array | undefined> {
       if (byob) {
         const piece = await fillingReader(reader, freshMemory).read(length);
         return piece.length === 0 ? undefined : piece;
@@ -91,7 +86,7 @@ export function pieceReader(stream: ReadableStream<Uint8Array>, length: number):
         if (done || value.length > 0) return value;
       }
     },
-    cancel: (reason) => reader.cancel(reason),
+    cancel: (reason?: unknown): Promise<void> => reader.cancel(reason),
   };
 }
 

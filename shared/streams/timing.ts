@@ -53,10 +53,7 @@ export function interruptible(): Interruptible {
 
 /** Tells whether a promise settles within so many milliseconds. */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const settled = work.then(
-    () => true,
-    () => true,
-  );
+  const settled = Promise.allSettled([work]).then(() => true);
   return await within(settled, ms, () => false);
 }
 

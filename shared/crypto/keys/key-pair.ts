@@ -6,27 +6,23 @@ import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
 import type { Identity, NamedIdentity, NamedRecipient } from '../types.ts';
 import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';
 
+type P256Provider = Pick<CryptoProvider, 'p256'>;
+
 /** Makes the recipient of a point of 33 or 65 bytes; throws `key_invalid`. */
-export function recipientFromPoint(
-  bytes: Uint8Array,
-  { p256 }: Pick<CryptoProvider, 'p256'> = webProvider,
-): NamedRecipient {
+export function recipientFromPoint(bytes: Uint8Array, { p256 }: P256Provider = webProvider): NamedRecipient {
   const point = bytes.length === 33 ? p256.decompress(bytes) : bytes;
   return p256Recipient(point, p256.compress(point));
 }
 
 /** Makes the recipient of a public key in DER (SPKI, P-256); throws `key_invalid`. */
-export function recipientFromSpki(
-  spki: Uint8Array,
-  provider: Pick<CryptoProvider, 'p256'> = webProvider,
-): NamedRecipient {
+export function recipientFromSpki(spki: Uint8Array, provider: P256Provider = webProvider): NamedRecipient {
   return recipientFromPoint(parseSpki(spki), provider);
 }
 
 /** Makes the identity of a private key; throws `key_invalid` for a public key of another. */
 export function identityFromEcPrivate(
   { secret, points }: EcPrivate,
-  provider: Pick<CryptoProvider, 'p256'> = webProvider,
+  provider: P256Provider = webProvider,
 ): NamedIdentity {
   const own = provider.p256.publicKey(secret);
   const recipient = recipientFromPoint(own, provider).text;

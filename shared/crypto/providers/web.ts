@@ -169,27 +169,17 @@ export const webProvider: CryptoProvider = {
       new SealpinError('kdf_unavailable', `the password needs ${mebibytes} MiB, more than this runtime has`, { cause });
     if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB)) throw unavailable();
     try {
-      return await scryptAsync(password, salt, {
-        N: 2 ** logN,
-        r,
-        p,
-        dkLen: 32,
-        asyncTick: 20,
-        maxmem: 2 * maxMiB * 2 ** 20,
-      });
+      const limits = { dkLen: 32, asyncTick: 20, maxmem: 2 * maxMiB * 2 ** 20 };
+      return await scryptAsync(password, salt, { N: 2 ** logN, r, p, ...limits });
     } catch (cause) {
       throw cause instanceof RangeError ? unavailable(cause) : cause;
     }
   },
   async pbkdf2(password, salt, iterations) {
-    if (isWorkers() && iterations > workersMaxIterations)
-      throw new SealpinError(
-        'kdf_unavailable',
-        `the password needs ${iterations} iterations of PBKDF2; a Worker allows ${workersMaxIterations}`,
-      );
+    const detail = `the password needs ${iterations} iterations of PBKDF2; a Worker allows ${workersMaxIterations}`;
+    if (isWorkers() && iterations > workersMaxIterations) throw new SealpinError('kdf_unavailable', detail);
     const key = await crypto.subtle.importKey('raw', owned(password), 'PBKDF2', false, ['deriveBits']);
-    return new Uint8Array(
-      await crypto.subtle.deriveBits({ name: 'PBKDF2', hash: 'SHA-512', salt: owned(salt), iterations }, key, 256),
-    );
+    const algorithm = { name: 'PBKDF2', hash: 'SHA-512', salt: owned(salt), iterations };
+    return new Uint8Array(await crypto.subtle.deriveBits(algorithm, key, 256));
   },
 };

@@ -57,14 +57,8 @@ export function labeledExpand(
 /** ExtractAndExpand of DHKEM (RFC 9180 section 4.1). */
 function dhSecret(provider: CryptoProvider, dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array): Uint8Array {
   const suite = concat(utf8('KEM'), uint16be(kems.p256));
-  return labeledExpand(
-    provider,
-    suite,
-    labeledExtract(provider, suite, empty, 'eae_prk', dh),
-    'shared_secret',
-    concat(enc, recipient),
-    32,
-  );
+  const prk = labeledExtract(provider, suite, empty, 'eae_prk', dh);
+  return labeledExpand(provider, suite, prk, 'shared_secret', concat(enc, recipient), 32);
 }
 
 /** Draws a P-256 key pair: the scalar (32 bytes) and its point (65 bytes). */

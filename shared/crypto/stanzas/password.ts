@@ -42,16 +42,11 @@ export function parsePasswordStanza(
     /^[1-9][0-9]*$/.test(costDigits);
   if (!isValid) throw new SealpinError('header_invalid', 'the password entry of the header is malformed');
   const cost = Number(costDigits);
-  if (cost > kdf.max)
-    throw new SealpinError(
-      'header_invalid',
-      `the password entry has a work factor above the supported maximum, ${costText(name, kdf.max)}`,
-    );
-  if (cost < kdf.min)
-    throw new SealpinError(
-      'header_invalid',
-      `the password entry has a work factor below the supported minimum, ${costText(name, kdf.min)}`,
-    );
+  if (cost < kdf.min || cost > kdf.max) {
+    const limit = cost > kdf.max ? 'above the supported maximum' : 'below the supported minimum';
+    const supported = costText(name, cost > kdf.max ? kdf.max : kdf.min);
+    throw new SealpinError('header_invalid', `the password entry has a work factor ${limit}, ${supported}`);
+  }
   return { name, salt, cost };
 }
 
