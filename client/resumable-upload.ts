@@ -40,10 +40,7 @@ export interface Transport {
 }
 
 /** Bytes that can be read again from any offset, and never change. */
-export type UploadSource = {
-  readonly bytes: number;
-  read(start: number, end: number): AsyncIterable<Uint8Array>;
-};
+export type UploadSource = { readonly bytes: number; read(start: number, end: number): AsyncIterable<Uint8Array> };
 
 /**
  * File that an upload has become. The CID is the service's: the caller compares it with its own.

@@ -85,11 +85,6 @@ export function storeAt(
   };
 }
 
-/**
- * Stored parcel with its files, sent on only as a whole: after a failure, nothing of it may stay.
- */
-export type StoredParcel = { readonly parcel: Parcel; readonly files: readonly SentFile[] };
-
 /** Any CID: a parcel has the same size with another one. */
 const someCid = `bafkrei${'a'.repeat(52)}`;
 
@@ -114,7 +109,7 @@ export async function sealAndStore(
     admit?: (draft: Draft) => Promise<void>;
     provider?: CryptoProvider;
   },
-): Promise<StoredParcel> {
+): Promise<{ parcel: Parcel; files: readonly SentFile[] }> {
   const { note, from, signal, onProgress, provider } = o;
   const all = [files].flat().map(outgoingFile);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');

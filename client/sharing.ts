@@ -140,7 +140,7 @@ export function sendFiles(
   return usingFiles(files, async () => {
     shareRecipients(options);
     const { opens, signal } = options;
-    const life = { opens, expiresAt: endTime(options.expiresAt) };
+    const expiresAt = endTime(options.expiresAt);
     const until = endTime(o.expiresAt);
     const deadline = undoingDeadline();
     const remove: RemoveFiles = (fileIds) => removeAt(http, fileIds, deadline());
@@ -148,7 +148,7 @@ export function sendFiles(
     const health = { path: 'v1/health', query: { live: 'true' }, signal };
     const admit = async (): Promise<void> => {
       const { shares } = await untilAnswered(() => http.json(Health, health), { signal });
-      refuseTerms(shares, life, { nowMs: Date.now() });
+      refuseTerms(shares, { opens, expiresAt }, { nowMs: Date.now() });
     };
     const stored = await sealAndStore(files, { ...options, store, remove, admit });
     try {

@@ -1,17 +1,5 @@
 /** Failures as JSON: the problem details of RFC 9457. */
-import { describe, type Code, type Fault, type SealpinError } from './errors.ts';
-
-/** A failure as JSON (RFC 9457). */
-export type ProblemObject = {
-  type: string;
-  title: string;
-  status: number;
-  detail?: string | undefined;
-  code: Code;
-  hint?: string | undefined;
-  requestId?: string | undefined;
-  errors?: readonly Fault[] | undefined;
-};
+import { describe, type Code, type SealpinError } from './errors.ts';
 
 /**
  * Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901
@@ -31,7 +19,7 @@ export function problemType(code: Code): string {
 export function toProblem(
   error: SealpinError,
   o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string | undefined },
-): ProblemObject {
+) {
   const { title, status } = describe(error.code);
   return {
     type: o.type ?? 'about:blank',

@@ -7,7 +7,7 @@ import * as v from 'valibot';
  */
 const dropped = ['__proto__', 'constructor', 'prototype'];
 
-/** As an assignment makes one. */
+/** The attributes that an assignment gives a member. */
 const member = { enumerable: true, writable: true, configurable: true };
 
 /** A record that keeps every name that its schema allows. */

@@ -177,7 +177,7 @@ export async function resumePayload(
 /** A detached header that was opened: the file's description, and its payload, whole or in part. */
 export type OpenedDetached = {
   file: FileInfo;
-  /** Decrypts a whole payload; fails with `container_invalid` or `decrypt_failed`. */
+  /** Decrypts a whole payload; the stream fails with `container_invalid` or `decrypt_failed`. */
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
   /** Makes the header of the same payload, for the same recipients, with another description. */
   describe(fileId: string, file: FileInfo): Promise<Uint8Array>;

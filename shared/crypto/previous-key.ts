@@ -5,9 +5,6 @@ import { encrypt, open } from './container.ts';
 import { identityFromPair, recipientFromSpki } from './keys/key-pair.ts';
 import { decodePem, encodePem } from './keys/pem.ts';
 
-/** A key pair in DER. */
-type Pair = { pkcs8: Uint8Array; spki: Uint8Array };
-
 /**
  * Seals a private key to the pair that takes its place, as an age file (shared/README.md, "API
  * keys").
@@ -21,13 +18,17 @@ export async function sealPreviousKey(pkcs8: Uint8Array, spki: Uint8Array): Prom
 
 /**
  * Opens what `sealPreviousKey` sealed.
+ * @param pair in DER
  * @returns the private key before this pair, in DER
  * @throws SealpinError `decrypt_failed`, also for bytes that it did not make
  */
-export async function openPreviousKey(sealed: Uint8Array, { pkcs8, spki }: Pair): Promise<Uint8Array> {
+export async function openPreviousKey(
+  sealed: Uint8Array,
+  pair: { pkcs8: Uint8Array; spki: Uint8Array },
+): Promise<Uint8Array> {
   const opened = await open(streamOf(sealed));
   if (opened.kind !== 'age') throw new SealpinError('decrypt_failed');
-  const text = await new Response(await opened.decrypt([identityFromPair(pkcs8, spki)])).text();
+  const text = await new Response(await opened.decrypt([identityFromPair(pair.pkcs8, pair.spki)])).text();
   const previous = decodePem('PRIVATE KEY', text);
   if (previous === undefined) throw new SealpinError('decrypt_failed');
   return previous;

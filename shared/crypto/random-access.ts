@@ -17,8 +17,6 @@ import { isFormat, sniffBytes, sniffSource, type Sniffed } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
 import type { Identity, RandomAccess, WithProvider } from './types.ts';
 
-export type { RandomAccess } from './types.ts';
-
 /** The most bytes that a container can have before its first chunk. */
 const maxBeforeChunksBytes =
   maxHeaderBytes +

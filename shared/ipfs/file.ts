@@ -47,9 +47,6 @@ export type IpfsFile = {
   read(start?: number, end?: number): ReadableStream<Uint8Array>;
 };
 
-/** A file whose root is verified, as blocks. */
-type Dag = { root: Root; blocks(start: number, end: number): BlockIterator };
-
 /** The verified blocks of a range, in depth-first order; `next` gives undefined at the end. */
 export type BlockIterator = { next(): Promise<Block | undefined>; close(reason?: unknown): void };
 
@@ -127,7 +124,7 @@ export async function openDag(
   text: string,
   sources: readonly BlockSource[],
   { signal = new AbortController().signal, limits = {}, onBlock, ...options }: OpenOptions,
-): Promise<Dag> {
+): Promise<{ root: Root; blocks(start: number, end: number): BlockIterator }> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
   const strikes: Strikes = new Map();

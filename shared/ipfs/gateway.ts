@@ -137,7 +137,9 @@ function gatewayRefusal(
   type: string,
   problem: GatewayProblem | undefined,
 ): SealpinError {
-  const retryAfter = retryAfterOf(headers);
+  // A date is ignored (RFC 9110 section 10.2.3).
+  const seconds = Number(headers.get('retry-after') ?? NaN);
+  const retryAfter = Number.isSafeInteger(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {};
   if (problem?.code === 'pinning_unavailable' || problem?.code === 'pinning_timeout')
     return new SealpinError('pinning_unavailable', problem.detail, { reason: 'blob_unavailable', ...retryAfter });
   if (problem?.code === 'pinning_lost' || problem?.code === 'content_denied')
@@ -159,10 +161,4 @@ function gatewayRefusal(
   if (status === 429) return new SealpinError('rate_limited', detail, retryAfter);
   const reason = status >= 500 ? 'server_error' : 'not_a_gateway';
   return new SealpinError('service_answer', detail, { reason, ...retryAfter });
-}
-
-/** `Retry-After` in seconds (RFC 9110 section 10.2.3); a date is ignored. */
-function retryAfterOf(headers: GatewayResponse['headers']): { retryAfterSeconds?: number } {
-  const seconds = Number(headers.get('retry-after') ?? NaN);
-  return Number.isSafeInteger(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {};
 }

@@ -8,8 +8,8 @@ import { pulled } from '../streams/pulled.ts';
  * Computes the CID of bytes on their way, without a copy where the source allows it. A byte stream
  * is read in pieces of 1 MiB, one per leaf; the chunks of any other stream pass unchanged, and
  * chunks of whole leaves cost least.
- * @returns `stream`, which fails as the source fails and cancels it, and `result`, which rejects
- * with the error or with the reason of the cancel
+ * @returns `stream`, which fails as the source fails and cancels it, and `result`, which resolves
+ * once every byte of it has been read, and rejects with the error or with the reason of the cancel
  */
 export function hashingStream(source: ReadableStream<Uint8Array>): {
   stream: ReadableStream<Uint8Array>;

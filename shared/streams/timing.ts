@@ -27,24 +27,21 @@ export async function within<T, L>(work: Promise<T>, ms: number, late: () => L, 
 
 const isLate = Symbol('late');
 
-/** Waits, one at a time, that an interruption ends, and each one after it. */
-type Interruptible = { wait<T>(work: Promise<T>): Promise<T>; interrupt(reason: unknown): void };
-
 /**
- * Makes waits that can be interrupted. `Promise.race` with a promise that outlives them would keep
- * the result of each.
+ * Makes waits, one at a time, that an interruption ends, and each one after it. `Promise.race` with
+ * a promise that outlives them would keep the result of each.
  */
-export function interruptible(): Interruptible {
+export function interruptible() {
   let interruption: { readonly reason: unknown } | undefined;
   let fail: ((reason: unknown) => void) | undefined;
   return {
-    wait: (work) =>
+    wait: <T>(work: Promise<T>): Promise<T> =>
       new Promise((resolve, reject) => {
         fail = reject;
         if (interruption !== undefined) reject(interruption.reason);
         work.then(resolve, reject);
       }),
-    interrupt(reason) {
+    interrupt(reason: unknown): void {
       interruption ??= { reason };
       fail?.(interruption.reason);
     },

@@ -155,20 +155,12 @@ export function isPrivateText(text: string): boolean {
  */
 export function parseIdentities(text: string, provider: CryptoProvider = webProvider): Identity[] {
   const all = splitKeyFile(text);
-  const isPair =
-    all.some(({ label }) => label === 'PUBLIC KEY') && all.some(({ label }) => label?.endsWith('PRIVATE KEY'));
-  const recipients = new Set<string>();
-  const identities: Identity[] = [];
-  for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
-    const identity = parseIdentity(part, provider);
-    checkRecipientLine(part, identity.recipient);
-    identities.push(identity);
-    recipients.add(identity.recipient);
-  }
-  for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {
-    const recipient = parseRecipient(part, provider).text;
-    checkRecipientLine(part, recipient);
-    if (recipient === undefined || !recipients.has(recipient))
+  const hasPrivate = all.some(({ label }) => label?.endsWith('PRIVATE KEY'));
+  const isPublic = ({ label }: KeyPart): boolean => hasPrivate && label === 'PUBLIC KEY';
+  const identities = all.flatMap((part) => (isPublic(part) ? [] : parseIdentity(part, provider)));
+  const recipients = new Set<string | undefined>(identities.map(({ recipient }) => recipient));
+  for (const part of all.filter(isPublic)) {
+    if (!recipients.has(parseRecipient(part, provider).text))
       throw keyInvalid(`the public key at line ${part.line} does not belong to a private key in the file`);
   }
   if (identities.length === 0) throw keyInvalid('there is no private key in the file');
@@ -190,6 +182,12 @@ export function secretIn(text: string): Uint8Array {
 }
 
 function parseIdentity(part: KeyPart, provider: CryptoProvider): NamedIdentity {
+  const identity = identityOf(part, provider);
+  checkRecipientLine(part, identity.recipient);
+  return identity;
+}
+
+function identityOf(part: KeyPart, provider: CryptoProvider): NamedIdentity {
   const { label, text, line } = part;
   if (label === 'PRIVATE KEY') return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), provider);
   if (label === 'EC PRIVATE KEY') return identityFromEcPrivate(parseSec1(decodeBlock(part), false), provider);
@@ -213,16 +211,18 @@ function parseIdentity(part: KeyPart, provider: CryptoProvider): NamedIdentity {
  */
 export function parseRecipients(text: string, provider: CryptoProvider = webProvider): Recipient[] {
   if (isPrivateText(text)) throw keyInvalid('this is a private key, where a public one is needed', 'is_private');
-  const recipients = splitKeyFile(text).map((part) => {
-    const recipient = parseRecipient(part, provider);
-    checkRecipientLine(part, recipient.text);
-    return recipient;
-  });
+  const recipients = splitKeyFile(text).map((part) => parseRecipient(part, provider));
   if (recipients.length === 0) throw keyInvalid('there is no public key in the file');
   return recipients;
 }
 
 function parseRecipient(part: KeyPart, provider: CryptoProvider): Recipient {
+  const recipient = recipientOf(part, provider);
+  checkRecipientLine(part, recipient.text);
+  return recipient;
+}
+
+function recipientOf(part: KeyPart, provider: CryptoProvider): Recipient {
   const { label, text, line } = part;
   if (label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), provider);
   if (label !== undefined) throw keyInvalid(`a key of this kind cannot be used (line ${line})`, 'unsupported_key');

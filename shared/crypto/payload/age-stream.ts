@@ -5,7 +5,7 @@ import { draw, type CryptoProvider } from '../providers/provider.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { Chunking, Chunks, Payload } from './chunking.ts';
 
-/** 64 KiB chunks; the counter has 88 bits, more than numbers of JavaScript are exact to. */
+/** 64 KiB chunks; the counter has 88 bits, of which JavaScript's numbers hold 53 exactly. */
 export const ageChunking: Chunking = { chunkBytes: 65_536, fullLast: true, maxChunks: 2 ** 53 - 1 };
 /** The nonce before the first chunk. */
 const ageNonceBytes = 16;

@@ -123,14 +123,11 @@ export function stanzaTag(provider: CryptoProvider, info: Uint8Array, enc: Uint8
   return extract(provider, info, concat(enc, provider.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }
 
-/** A stanza of a public key: its tag, where the kind of key has one, and the encapsulated key. */
-type KeyStanza = { tag: Uint8Array | undefined; enc: Uint8Array };
-
-/** Parses the stanza of a public key of a kind; undefined when it is malformed. */
+/** Parses the stanza of a public key, with a tag or not; undefined when it is malformed. */
 export function parseKeyStanza(
   { args, body }: { args: readonly string[]; body: Uint8Array },
   kind: { isTagged: boolean; encBytes: number; bodyBytes: number },
-): KeyStanza | undefined {
+) {
   const decoded = args.slice(1).map(decodeBase64);
   const enc = decoded.at(-1);
   const tag = kind.isTagged ? decoded[0] : undefined;
