@@ -32,7 +32,7 @@ import {
   type Shared,
   type ShareOptions,
 } from './sharing.ts';
-import { storedFile, type Shareable } from './stored-files.ts';
+import { filePath, storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
 import { abortable, contentOf, usingSources, type Content, type Source, type StoredSource } from './web-bytes.ts';
 
@@ -233,10 +233,6 @@ export function connect(o: {
     changeShare: (shareId, changes) => changeShare(http, shareId, changes),
     unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
   };
-}
-
-function filePath(fileId: string): string {
-  return `v1/storage/${encodeURIComponent(fileId)}`;
 }
 
 const pageEvents = 100;

@@ -2,7 +2,7 @@
  * Inboxes: links by which anybody hands files over that only the owner of a key reads
  * (docs/links.md).
  */
-import { FileList, StoredFile, type AccountDetails, type ApiKeyRecord, type Revoked } from '../shared/api.ts';
+import { FileList, type StoredFile, type AccountDetails, type ApiKeyRecord, type Revoked } from '../shared/api.ts';
 import { parseRecipients, type Identity, type Recipient } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError, type Code } from '../shared/errors.ts';
 import { readAll } from '../shared/streams/read-all.ts';
@@ -34,6 +34,7 @@ import {
 } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import type { PageOptions } from './sharing.ts';
+import { aboutFile, filePath } from './stored-files.ts';
 
 /**
  * An inbox that was made. `link` is for those who hand files over; nobody can make it again.
@@ -106,8 +107,7 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
     },
     async open(id, { keys, signal } = {}) {
       const identities = keys === undefined ? await accountIdentities(http, apiKey, signal) : identitiesOf({ keys });
-      const path = `v1/storage/${encodeURIComponent(id)}`;
-      const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+      const about = await aboutFile(http, id, signal);
       const sealed = await readDelivery(http, about, signal);
       return receivedFrom(await openSealed(http, about, sealed, identities), http.url, http.fetch);
     },
@@ -167,9 +167,8 @@ export async function readDelivery(
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (!isDelivery(file) || file.size > maxRecordBytes) throw notADelivery();
   const headers = { Accept: 'application/octet-stream' };
-  const path = `v1/storage/${encodeURIComponent(file.fileId)}/content`;
   const read = async () => {
-    const response = await http.call({ path, headers, signal });
+    const response = await http.call({ path: `${filePath(file.fileId)}/content`, headers, signal });
     return readAll(http.body(response, file.size, signal), maxRecordBytes, notADelivery);
   };
   const isTemporary = (error: unknown): error is SealpinError =>

@@ -93,9 +93,8 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
   if (parsed.kind === 'share') {
     const { keys, password, signal } = o;
     const given = keys === undefined ? [] : identitiesOf({ keys });
-    const identities = (): Identity[] => given;
     const http = serviceHttp({ service: parsed.service, fetch });
-    return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from, fetch);
+    return receivedFrom(await openShare(http, parsed, { password, identities: () => given, signal }), from, fetch);
   }
   return { files: [receivedFile({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from, fetch })] };
 }

@@ -26,6 +26,15 @@ export type Shareable =
     }
   | { readonly cid: string; readonly with: With; readonly name: string; readonly type?: string | undefined };
 
+export function filePath(fileId: string): string {
+  return `v1/storage/${encodeURIComponent(fileId)}`;
+}
+
+/** What the service knows of a file. */
+export function aboutFile(http: ServiceHttp, fileId: string, signal: AbortSignal | undefined): Promise<StoredFile> {
+  return http.json(StoredFile, { path: filePath(fileId), query: { data: 'false' }, signal });
+}
+
 /**
  * Finds the file key of a stored file.
  * @returns the file for a parcel, and the IDs of the account's files with these bytes
@@ -42,8 +51,7 @@ export async function storedFile(
     const found = await byBlob(http, file.cid, file.with, signal);
     return { file: { ...found, ...receiverWords(file, undefined) }, fileIds: files.map(({ fileId }) => fileId) };
   }
-  const path = `v1/storage/${encodeURIComponent(file.fileId)}`;
-  const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+  const about = await aboutFile(http, file.fileId, signal);
   if (about.mode === 'plain') {
     if (file.with === undefined)
       throw new SealpinError('wrong_kind', 'the service stores it as it is: its password or key is needed to share it');
@@ -78,8 +86,8 @@ async function openedFile(
   fileId: string,
   signal: AbortSignal | undefined,
 ): Promise<OpenedFile> {
-  const path = `v1/storage/${encodeURIComponent(fileId)}`;
-  const container = await http.call({ path, headers: { Accept: 'application/vnd.sealpin' }, signal });
+  const headers = { Accept: 'application/vnd.sealpin' };
+  const container = await http.call({ path: filePath(fileId), headers, signal });
   const body = http.body(container, undefined, signal);
   try {
     const identities = await accountIdentities(http, apiKey, signal);
