@@ -193,35 +193,28 @@ def main(arguments):
     o = parser.parse_args(arguments)
     if o.cid is not None and o.output is None:
         parser.error("name an output, or - for standard output")
-    files = list(files_in(o.folder))
+    files = list(entries_in(o.folder, "cid", "b[a-z2-7]{58}"))
     if o.cid is None:
         return list_files(files, o.folder)
     leaves = file_of(o.cid, files, o.folder).leaves()
     write_to(o.output, lambda target: target.writelines(leaves))
 
 
-def prefixes_in(folder):
-    """The folders in which a copy of a bucket may have files: itself, and those of the prefixes in it."""
-    return [folder, *sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())]
-
-
-def files_in(folder):
-    """The files in a copy of a bucket, also below prefixes of one name: the folder of each, and its CID."""
-    for each in prefixes_in(folder):
-        index = os.path.join(each, "cid")
-        for name in sorted(os.listdir(index)) if os.path.isdir(index) else []:
-            if re.fullmatch("b[a-z2-7]{58}", name):
+def entries_in(folder, kind, pattern):
+    """A copy of a bucket and the prefixes in it, each with a name in its folder `kind` that fits a pattern."""
+    for each in [folder, *sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())]:
+        inner = os.path.join(each, kind)
+        for name in sorted(os.listdir(inner)) if os.path.isdir(inner) else []:
+            if re.fullmatch(pattern, name):
                 yield each, name
 
 
 def found_in(folder, named):
     """The files whose objects are there, and that no index has named."""
-    for each in prefixes_in(folder):
-        data = os.path.join(each, "data")
-        for name in sorted(os.listdir(data)) if os.path.isdir(data) else []:
-            path = os.path.join(data, name)
-            if re.fullmatch("[0-9a-f]{32}", name) and path not in named and os.listdir(path):
-                yield FoundFile(path)
+    for each, name in entries_in(folder, "data", "[0-9a-f]{32}"):
+        path = os.path.join(each, "data", name)
+        if path not in named and os.listdir(path):
+            yield FoundFile(path)
 
 
 def file_of(cid, files, folder):
