@@ -1,6 +1,6 @@
 /** What `doctor` says of the backends that the running service sees. */
 import { expect, test } from 'vitest';
-import { backendFindings, strayFindings } from '../store-checks.ts';
+import { backendFindings, strayFindings } from '../checks.ts';
 
 const ok = { id: 'store', status: 'ok' } as const;
 const seen = { since: '2026-01-01T00:00:00.000Z', seenAt: '2026-01-01T00:00:00.000Z' };
