@@ -9,15 +9,16 @@ import { checkPinning, type Subject } from './checks.ts';
 import { faultsOf, kvTitle, listSetting, readConfiguration, type Configuration } from './configuration.ts';
 import { doctor, tokenIn, type DoctorContext } from './check-deployment.ts';
 import { editConfiguration, type ConfigurationChanges } from './edit-configuration.ts';
-import { firstAccount } from './first-account.ts';
+import { firstAccount, firstLink } from './first-account.ts';
 import { linesOf } from './finding.ts';
-import { firstLink } from './first-link.ts';
 import { newConfiguration } from './new-configuration.ts';
 import { operatorApi } from './operator-api.ts';
 import type { DeployOptions } from './options.ts';
 import { newSecretFile } from './secret-file.ts';
 import { changesFor, secretsFor } from './setup-answers.ts';
 import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
+
+type Print = DoctorContext['print'];
 
 /**
  * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the
@@ -47,11 +48,16 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
   for (const bucket of usedBuckets(wanted))
     if (await createBucket(wrangler, bucket)) print(`✓ created the R2 bucket ${bucket}`);
 
-  const kvId = deployed === undefined && wanted.kvId === undefined ? await leftNamespace(wrangler, wanted) : undefined;
+  const mayBeLeft = deployed === undefined && wanted.kvId === undefined;
+  // A deployment that failed later has left it: wrangler would try to create it again.
+  const left = mayBeLeft
+    ? (await kvNamespaces(wrangler)).find(({ title }) => title === kvTitle(wanted.name))
+    : undefined;
   // The pins of a service that is there have the ID which follows from its namespace.
   const isNew = deployed === undefined && (wanted.vars['SERVICE_ID'] ?? '') === '';
   const serviceId = isNew ? randomBytes(16).toString('hex') : undefined;
-  if (await editConfiguration(options.config, { ...changes, serviceId, kvId })) print(`✓ wrote ${options.config}`);
+  if (await editConfiguration(options.config, { ...changes, serviceId, kvId: left?.id }))
+    print(`✓ wrote ${options.config}`);
   const address = await deploy(wrangler, print);
   const tokens = await newTokens(present, options, context);
   await putSecrets(wrangler, { ...secrets, ...tokens }, print);
@@ -99,14 +105,6 @@ async function finish(options: DeployOptions, deployedAt: string | undefined, co
   return sent.ok === false ? 1 : 0;
 }
 
-/**
- * The ID of the KV namespace that a deployment has left which failed later: wrangler would try to
- * create it again.
- */
-async function leftNamespace(wrangler: Wrangler, { name }: Configuration): Promise<string | undefined> {
-  return (await kvNamespaces(wrangler)).find(({ title }) => title === kvTitle(name))?.id;
-}
-
 /** @throws usage where it is not clear which account is meant */
 async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, env: NodeJS.ProcessEnv): Promise<void> {
   const accounts = await accountsOf(wrangler);
@@ -119,12 +117,8 @@ async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, e
 }
 
 /** @throws misconfigured where a backend does not work: nothing has been changed yet */
-async function tryBackends(
-  subject: Pick<Subject, 'configuration' | 'secretOf'>,
-  print: DoctorContext['print'],
-): Promise<void> {
-  const findings = await checkPinning(subject);
-  for (const finding of findings) {
+async function tryBackends(subject: Pick<Subject, 'configuration' | 'secretOf'>, print: Print): Promise<void> {
+  for (const finding of await checkPinning(subject)) {
     if (finding.ok === false)
       throw new SealpinError('misconfigured', `${finding.what}; nothing was deployed`, { hint: finding.todo });
     for (const line of linesOf(finding)) print(line);
@@ -136,7 +130,7 @@ async function tryBackends(
  * @returns the address on workers.dev, where there is one
  * @throws service_unreachable
  */
-async function deploy(wrangler: Wrangler, print: DoctorContext['print']): Promise<string | undefined> {
+async function deploy(wrangler: Wrangler, print: Print): Promise<string | undefined> {
   print('  wrangler builds and deploys …');
   const { ok, stdout, stderr } = await wrangler(['deploy']);
   if (!ok)
@@ -156,10 +150,7 @@ async function newTokens(
   context: DoctorContext,
 ): Promise<Record<string, string>> {
   const tokens: Record<string, string> = {};
-  for (const [name, path] of [
-    ['ADMIN_TOKEN', adminTokenFile],
-    ['METRICS_TOKEN', metricsTokenFile],
-  ] as const)
+  for (const [name, path] of Object.entries({ ADMIN_TOKEN: adminTokenFile, METRICS_TOKEN: metricsTokenFile }))
     if (!present.includes(name)) tokens[name] = await newToken(name, path, context);
   return tokens;
 }
@@ -178,11 +169,7 @@ async function newToken(name: string, path: string, { env, print }: DoctorContex
 }
 
 /** Sets secrets in one request, through wrangler's standard input. @throws service_unreachable */
-async function putSecrets(
-  wrangler: Wrangler,
-  secrets: Record<string, string>,
-  print: DoctorContext['print'],
-): Promise<void> {
+async function putSecrets(wrangler: Wrangler, secrets: Record<string, string>, print: Print): Promise<void> {
   const names = Object.keys(secrets);
   if (names.length === 0) return;
   const { ok, stderr } = await wrangler(['secret', 'bulk'], JSON.stringify(secrets));

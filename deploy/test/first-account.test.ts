@@ -7,8 +7,7 @@ import { client } from '../../testkit/api-client.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { onSmallDisk } from '../../testkit/small-disk.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import { firstAccount } from '../first-account.ts';
-import { firstLink } from '../first-link.ts';
+import { firstAccount, firstLink } from '../first-account.ts';
 import { operatorApi, type OperatorApi } from '../operator-api.ts';
 import { refusal } from './deployment.ts';
 
