@@ -1,6 +1,7 @@
 /** The R2 buckets of a deployment, as wrangler shows them. */
 import { stripVTControlCharacters } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
+import type { Subject } from './checks.ts';
 import { listedIn, listSetting, type Configuration } from './configuration.ts';
 import { failure, fine, wrong, type Finding } from './finding.ts';
 import { reasonOf, type Wrangler } from './wrangler.ts';
@@ -34,13 +35,9 @@ export async function createBucket(wrangler: Wrangler, bucket: string): Promise<
 export async function checkBuckets({
   configuration,
   wrangler,
-}: {
-  configuration: Configuration;
-  wrangler: Wrangler;
-}): Promise<Finding[]> {
+}: Pick<Subject, 'configuration' | 'wrangler'>): Promise<Finding[]> {
   const buckets = listedIn(() => usedBuckets(configuration));
-  const findings = await Promise.all(buckets.map(async (bucket) => await findingsOf(wrangler, bucket)));
-  return findings.flat();
+  return (await Promise.all(buckets.map((bucket) => findingsOf(wrangler, bucket)))).flat();
 }
 
 async function findingsOf(wrangler: Wrangler, bucket: string): Promise<Finding[]> {

@@ -34,15 +34,9 @@ export async function doctor(options: DeployOptions, { env, print }: DoctorConte
     },
   };
   const findings: Finding[] = [versions(), ...checkConfiguration(subject)];
-  for (const check of [
-    checkCloudflare(subject),
-    checkPinning(subject),
-    checkBuckets(subject),
-    checkRemovedTypes(subject),
-    checkService(subject),
-  ])
-    findings.push(...(await check));
-  for (const finding of findings) for (const line of linesOf(finding)) print(line);
+  const checks = [checkCloudflare, checkPinning, checkBuckets, checkRemovedTypes, checkService];
+  for (const found of await Promise.all(checks.map((check) => check(subject)))) findings.push(...found);
+  for (const line of findings.flatMap(linesOf)) print(line);
   const wrong = findings.filter(({ ok }) => ok === false).length;
   const fine = subject.url === undefined ? 'nothing is wrong in what was tried' : 'nothing is wrong';
   print(wrong === 0 ? fine : `${wrong} of ${findings.length} checks failed`);

@@ -17,8 +17,7 @@ import {
   uploadIdleMs,
   type Env,
 } from '../worker/env.ts';
-import type { ConfiguredService } from '../worker/backends/backend-types.ts';
-import { configuredBackends } from '../worker/backends/backend-types.ts';
+import { configuredBackends, type ConfiguredService } from '../worker/backends/backend-types.ts';
 
 export type Configuration = {
   name: string;
@@ -29,12 +28,9 @@ export type Configuration = {
   /** Domain at which clients reach it, as far as the file says. */
   domain: string | undefined;
   vars: Record<string, string>;
-  /** The R2 buckets that are bound to the Worker. */
-  buckets: readonly BoundBucket[];
+  /** The bound R2 buckets. One without a name is created by wrangler under a name of its own. */
+  buckets: readonly { binding: string; bucket: string | undefined }[];
 };
-
-/** An R2 bucket; one without a name is created by wrangler under a name of its own. */
-type BoundBucket = { binding: string; bucket: string | undefined };
 
 /** Something that is wrong, and what to do about it. */
 export type ConfigurationFault = { what: string; todo: string };
@@ -70,20 +66,16 @@ export function readConfiguration(path: string): Configuration {
       cause: error,
     });
   }
-  const domain = config.routes?.map((route) =>
-    typeof route === 'object' && route.custom_domain ? route.pattern : undefined,
+  const domains = config.routes?.flatMap((each) =>
+    typeof each === 'object' && each.custom_domain ? each.pattern : [],
   );
+  const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
   return {
     name: config.name ?? '',
     accountId: config.account_id,
     kvId: config.kv_namespaces.find(({ binding }) => binding === kvBinding)?.id,
-    domain: domain?.find((each) => each !== undefined),
-    vars: Object.fromEntries(
-      Object.entries(config.vars).map(([name, value]) => [
-        name,
-        typeof value === 'string' ? value : JSON.stringify(value),
-      ]),
-    ),
+    domain: domains?.[0],
+    vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, textOf(value)])),
     buckets: config.r2_buckets?.map(({ binding, bucket_name }) => ({ binding, bucket: bucket_name })) ?? [],
   };
 }
@@ -109,25 +101,24 @@ export function faultsOf(configuration: Configuration): ConfigurationFault[] {
   const env = { ...vars, PIN: { idFromName: () => 'id' }, KEY_LIMIT: {}, ADDRESS_LIMIT: {} } as unknown as Env;
   const invalid = Object.values(parsers).flatMap((parse) => faultIn(() => parse(env)));
   const gateway = vars['PUBLIC_GATEWAY'] ?? '';
+  const isName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name);
+  const placeholder = 'the id of the KV namespace is a placeholder';
   return [
-    ...(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)
-      ? []
-      : [{ what: 'name is not 1 to 63 of a-z, 0-9 and -', todo: 'set name, or run npm run setup -- --name sealpin' }]),
-    ...(kvId !== undefined && /^0*$/.test(kvId)
-      ? [
-          {
-            what: 'the id of the KV namespace is a placeholder',
-            todo: 'remove the line id: wrangler creates the namespace',
-          },
-        ]
-      : []),
+    ...faultIf(!isName, 'name is not 1 to 63 of a-z, 0-9 and -', 'set name, or run npm run setup -- --name sealpin'),
+    ...faultIf(
+      kvId !== undefined && /^0*$/.test(kvId),
+      placeholder,
+      'remove the line id: wrangler creates the namespace',
+    ),
     ...backendFaults(configuration),
     ...invalid,
-    ...(['', 'on', 'off'].includes(gateway)
-      ? []
-      : [{ what: 'PUBLIC_GATEWAY is neither on nor off', todo: 'set it to "on" or "off"' }]),
+    ...faultIf(!['', 'on', 'off'].includes(gateway), 'PUBLIC_GATEWAY is neither on nor off', 'set it to "on" or "off"'),
     ...originFaults(configuration),
   ];
+}
+
+function faultIf(isWrong: boolean, what: string, todo: string): ConfigurationFault[] {
+  return isWrong ? [{ what, todo }] : [];
 }
 
 /** The origins that `CORS_ORIGINS` lists, `*` included. */
@@ -152,19 +143,16 @@ function backendFaults(configuration: Configuration): ConfigurationFault[] {
   const count = pinningServices(configuration, () => 'token').length;
   const wanted = Number(vars['REPLICAS'] ?? 1);
   const placeholders = addressesOf(vars).filter(({ hostname }) => isReserved(hostname));
-  const open = unencrypted(vars);
   return [
     ...placeholders.map(({ href }) => ({
       what: `${setting} has the placeholder ${href}`,
       todo: 'run npm run setup: it asks where bytes are kept',
     })),
-    ...open.map(({ href }) => ({
+    ...unencrypted(vars).map(({ href }) => ({
       what: `${setting} has ${href}, which sends the token in the clear`,
       todo: 'put a proxy with TLS in front of it (docs/operating.md) and use its https:// address',
     })),
-    ...(wanted > count
-      ? [{ what: `REPLICAS is ${wanted}, and there are ${count} backends`, todo: 'lower it, or add a backend' }]
-      : []),
+    ...faultIf(wanted > count, `REPLICAS is ${wanted}, and there are ${count} backends`, 'lower it, or add a backend'),
   ];
 }
 
@@ -184,12 +172,8 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
     return [];
   } catch (error) {
     if (!isSealpinError(error)) throw error;
-    return [
-      {
-        what: error.message,
-        todo: error.hint ?? 'correct it in the configuration; docs/operating.md lists the settings',
-      },
-    ];
+    const todo = error.hint ?? 'correct it in the configuration; docs/operating.md lists the settings';
+    return [{ what: error.message, todo }];
   }
 }
 
@@ -227,9 +211,7 @@ export function unencrypted(vars: Record<string, string>): URL[] {
 
 /** The addresses of backends on this machine, which no Worker reaches. */
 export function loopbackAddresses({ vars }: Configuration): string[] {
-  return addressesOf(vars)
-    .filter((url) => isLoopback(url))
-    .map(({ href }) => href);
+  return addressesOf(vars).flatMap((url) => (isLoopback(url) ? [url.href] : []));
 }
 
 /**

@@ -35,7 +35,7 @@ export async function editConfiguration(path: string, changes: ConfigurationChan
   const temporary = join(dir, `${name}.setup${ext}`);
   try {
     await writeFile(temporary, after);
-    checkWritten(parsed(temporary), changes, path);
+    checkWritten(temporary, changes, path);
     await rename(temporary, path);
   } finally {
     await rm(temporary, { force: true });
@@ -80,20 +80,18 @@ function withLine(text: string, key: string, value: string): string {
     : text.replace(/^\[vars\]\n/m, (line) => `${line}${key} = ${value}\n`);
 }
 
-function parsed(path: string): Configuration | undefined {
-  try {
-    return readConfiguration(path);
-  } catch (error) {
-    if (isSealpinError(error, 'misconfigured')) return undefined;
-    throw error;
-  }
-}
-
+/** @param temporary the file as it is written @param path where it will be */
 function checkWritten(
-  written: Configuration | undefined,
+  temporary: string,
   { name, backends, bucket, publicGateway, domain, kvId, serviceId }: ConfigurationChanges,
   path: string,
 ): void {
+  let written: Configuration | undefined;
+  try {
+    written = readConfiguration(temporary);
+  } catch (error) {
+    if (!isSealpinError(error, 'misconfigured')) throw error;
+  }
   const setting = written === undefined ? 'BACKENDS' : listSetting(written.vars);
   const rows = [
     ['name', name, written?.name],

@@ -38,15 +38,9 @@ export function operatorApi(url: string, token: string, { restoreToken, signal, 
       (error.retryAfterSeconds !== undefined || (init.method === undefined && error.reason === 'broken_off'));
     return untilAnswered(() => sendOnce(path, init, shape), { signal, isTemporary, onRetry });
   }
-  async function sendOnce<S extends v.GenericSchema>(
-    path: string,
-    init: RequestInit,
-    shape: S,
-  ): Promise<v.InferOutput<S>> {
-    const ending = AbortSignal.any([
-      AbortSignal.timeout(operatorResponseMs),
-      ...(signal === undefined ? [] : [signal]),
-    ]);
+  async function sendOnce<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S) {
+    const timeout = AbortSignal.timeout(operatorResponseMs);
+    const ending = signal === undefined ? timeout : AbortSignal.any([timeout, signal]);
     const request = { ...init, headers, redirect: 'manual', signal: ending } as const;
     const failed = (what: string, o: { reason?: 'broken_off'; hint?: string }) => (cause: unknown) => {
       signal?.throwIfAborted();
@@ -57,10 +51,8 @@ export function operatorApi(url: string, token: string, { restoreToken, signal, 
     const text = await response.text().catch(broken);
     if (response.ok) return parseResponse(shape, jsonOrUndefined(text) ?? null);
     const problem = parseProblem(text);
-    const retryAfter = response.headers.get('Retry-After');
-    throw problem === undefined
-      ? bareRefusal(new URL(url).host, response.status, { retryAfter })
-      : problemError(problem, { retryAfter });
+    const about = { retryAfter: response.headers.get('Retry-After') };
+    throw problem === undefined ? bareRefusal(new URL(url).host, response.status, about) : problemError(problem, about);
   }
   return {
     get: <S extends v.GenericSchema>(path: string, shape: S) => send(path, {}, shape),

@@ -27,35 +27,22 @@ export type BackendKind = (typeof backendKinds)[number];
 /** The flags, with absolute paths. */
 export type DeployOptions = ReturnType<typeof parseOptions>;
 
-const textOption = { type: 'string' } as const;
-const sharedOptions = { config: textOption, 'admin-token-file': textOption, url: textOption };
-const ofSetup = {
-  ...sharedOptions,
-  backend: textOption,
-  bucket: textOption,
-  's3-url': textOption,
-  region: textOption,
-  'kubo-url': textOption,
-  'public-gateway': textOption,
-  name: textOption,
-  domain: textOption,
-  account: textOption,
-  'api-key-file': textOption,
-};
+const sharedFlags = ['config', 'admin-token-file', 'url'] as const;
+const backendFlags = ['backend', 'bucket', 's3-url', 'region', 'kubo-url'] as const;
+const serviceFlags = ['public-gateway', 'name', 'domain', 'account', 'api-key-file'] as const;
+const setupFlags = [...sharedFlags, ...backendFlags, ...serviceFlags] as const;
 
 export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
 
 /** Parses flags. @param cwd what relative paths begin at @throws usage */
 export function parseOptions(command: CommandName, args: readonly string[], cwd: string) {
   const isBackup = command === 'backup' || command === 'restore';
-  let values: Partial<Record<keyof typeof ofSetup, string>>;
+  const flags = command === 'setup' ? setupFlags : sharedFlags;
+  const options = Object.fromEntries(flags.map((flag) => [flag, { type: 'string' as const }]));
+  let values: Partial<Record<(typeof setupFlags)[number], string>>;
   let positionals: string[];
   try {
-    ({ values, positionals } = parseArgs({
-      args: [...args],
-      options: command === 'setup' ? ofSetup : sharedOptions,
-      allowPositionals: isBackup,
-    }));
+    ({ values, positionals } = parseArgs({ args: [...args], options, allowPositionals: isBackup }));
   } catch (error) {
     throw new SealpinError('usage', (error as Error).message.split('. ')[0], { hint: usage });
   }
@@ -80,6 +67,10 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
   const secrets = values.config === undefined ? cwd : dirname(config);
   const fileOf = (path: string | undefined, name: string): string =>
     path === undefined ? join(secrets, secretFile(name)) : resolve(cwd, path);
+  const addressOf = (flag: 'url' | 's3-url' | 'kubo-url'): URL | undefined => {
+    const address = values[flag];
+    return address === undefined ? undefined : addressIn(`--${flag}`, address);
+  };
   const adminTokenFile = fileOf(values['admin-token-file'], 'admin-token.txt');
   return {
     /** Of a backup. */
@@ -89,12 +80,12 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     /** Beside the operator's. */
     metricsTokenFile: join(dirname(adminTokenFile), secretFile('metrics-token.txt')),
     /** Origin of the deployed service. */
-    url: values.url === undefined ? undefined : addressIn('--url', values.url).origin,
+    url: addressOf('url')?.origin,
     backend: oneOf('--backend', backendKinds, values.backend),
     bucket: values.bucket,
-    s3Url: values['s3-url'] === undefined ? undefined : addressIn('--s3-url', values['s3-url']).href,
+    s3Url: addressOf('s3-url')?.href,
     region: values.region,
-    kuboUrl: values['kubo-url'] === undefined ? undefined : addressIn('--kubo-url', values['kubo-url']).href,
+    kuboUrl: addressOf('kubo-url')?.href,
     publicGateway: oneOf('--public-gateway', ['on', 'off'], values['public-gateway']),
     name,
     domain,

@@ -9,7 +9,8 @@ import * as v from 'valibot';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
 import { queryOf } from '../cli/remote/client.ts';
 import { pages } from '../cli/remote/pages.ts';
-import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { countText } from '../cli/terminal/size.ts';
+import { otherwise, SealpinError } from '../shared/errors.ts';
 import type { DoctorContext } from './check-deployment.ts';
 import type { OperatorApi } from './operator-api.ts';
 
@@ -32,12 +33,7 @@ export const fileName = (account: string): string => `${account}.ndjson`;
  * @returns the exit code
  * @throws usage, and what the service responds
  */
-export async function backup(
-  api: OperatorApi,
-  service: string,
-  dir: string,
-  { print }: DoctorContext,
-): Promise<number> {
+export async function backup(api: OperatorApi, service: string, dir: string, { print }: DoctorContext) {
   if (existsSync(join(dir, manifestName)))
     throw new SealpinError('usage', `${dir} holds a complete backup`, { hint: 'name another folder for a new one' });
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -45,9 +41,7 @@ export async function backup(
   for (const account of await accountIds(api)) {
     const count = await backUpAccount(api, account, dir);
     if (count !== undefined) accounts.push(account);
-    print(
-      count === undefined ? `– ${account} was deleted` : `✓ ${account}: ${count} ${count === 1 ? 'page' : 'pages'}`,
-    );
+    print(count === undefined ? `– ${account} was deleted` : `✓ ${account}: ${countText(count, 'page')}`);
   }
   const manifest: Manifest = { format: 'sealpin-backup/v1', service, createdAt: new Date().toISOString(), accounts };
   await writeFile(join(dir, manifestName), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
@@ -71,10 +65,7 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
   while (next !== null) {
     const query = queryOf({ limit: 100, cursor: next });
     const asked = api.get(`/v1/operator/accounts/${account}/backup${query}`, BackupPage);
-    const page: BackupPage | undefined = await asked.catch((error: unknown) => {
-      if (isSealpinError(error, 'not_found')) return undefined;
-      throw error;
-    });
+    const page: BackupPage | undefined = await otherwise(asked, 'not_found', undefined);
     if (page === undefined) {
       await rm(partial, { force: true });
       return undefined;

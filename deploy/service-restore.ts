@@ -46,11 +46,11 @@ export async function restoreService(
   } finally {
     const { ok, stderr } = await wrangler(['secret', 'delete', restoreSecret]);
     isDeleted = ok;
-    print(
-      ok
-        ? `  wrangler deleted ${restoreSecret}`
-        : `✗ ${restoreSecret} may still be set: ${reasonOf(stderr)}\n  → npx wrangler secret delete ${restoreSecret}`,
-    );
+    if (ok) print(`  wrangler deleted ${restoreSecret}`);
+    else
+      print(
+        `✗ ${restoreSecret} may still be set: ${reasonOf(stderr)}\n  → npx wrangler secret delete ${restoreSecret}`,
+      );
   }
   return isDeleted ? exit : 1;
 }
@@ -71,10 +71,8 @@ export async function restore(api: OperatorApi, dir: string, { print, signal }: 
     missing += unpinned?.length ?? 0;
   }
   if (missing === 0) return 0;
-  print(
-    `the pinning services lack the bytes of ${countText(missing, 'file')}: restore their repository, then ` +
-      'POST /v1/operator/repair',
-  );
+  const lacking = `the pinning services lack the bytes of ${countText(missing, 'file')}`;
+  print(`${lacking}: restore their repository, then POST /v1/operator/repair`);
   return 1;
 }
 
@@ -91,29 +89,20 @@ async function manifestIn(dir: string): Promise<Manifest> {
 }
 
 /** @returns the IDs of files without bytes; undefined where the service has the account */
-async function restoreAccount(
-  api: OperatorApi,
-  account: string,
-  dir: string,
-  signal: AbortSignal,
-): Promise<string[] | undefined> {
-  const file = await open(join(dir, fileName(account)));
+async function restoreAccount(api: OperatorApi, account: string, dir: string, signal: AbortSignal) {
+  await using file = await open(join(dir, fileName(account)));
   const unpinned: string[] = [];
-  try {
-    let isFirst = true;
-    for await (const line of file.readLines()) {
-      try {
-        unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
-      } catch (error) {
-        // Where it was being restored, its first page would be taken again. Another SERVICE_ID has
-        // a hint.
-        if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
-        throw error;
-      }
-      isFirst = false;
+  let isFirst = true;
+  for await (const line of file.readLines()) {
+    try {
+      unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
+    } catch (error) {
+      // Where it was being restored, its first page would be taken again. Another SERVICE_ID has a
+      // hint.
+      if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
+      throw error;
     }
-  } finally {
-    await file.close();
+    isFirst = false;
   }
   return unpinned;
 }

@@ -41,10 +41,9 @@ export async function changesFor(
 
 /** The type of backend that the flags name or imply. @throws usage where they contradict */
 function impliedBackendKind({ backend, kuboUrl, s3Url, region, bucket }: DeployOptions): BackendKind | undefined {
-  const implied = [
-    ...(kuboUrl === undefined ? [] : (['kubo'] as const)),
-    ...(s3Url === undefined && region === undefined ? [] : (['s3'] as const)),
-  ];
+  const implied: BackendKind[] = [];
+  if (kuboUrl !== undefined) implied.push('kubo');
+  if (s3Url !== undefined || region !== undefined) implied.push('s3');
   const kind = backend ?? implied[0] ?? (bucket === undefined ? undefined : 'r2');
   if (implied.some((each) => each !== kind) || (bucket !== undefined && kind === 'kubo'))
     throw new SealpinError('usage', 'the flags name several places for bytes', {
@@ -62,11 +61,8 @@ async function askKind(context: DoctorContext): Promise<BackendKind> {
 
 async function askGateway({ vars }: Configuration, context: DoctorContext): Promise<'on' | 'off'> {
   const now = vars['PUBLIC_GATEWAY'] || 'off';
-  const answer = await askOr(
-    'Whether anyone who knows a CID may fetch its blob, as links need: on or off',
-    now,
-    context,
-  );
+  const asked = 'Whether anyone who knows a CID may fetch its blob, as links need: on or off';
+  const answer = await askOr(asked, now, context);
   return oneOf('the answer', ['on', 'off'] as const, answer) ?? 'off';
 }
 

@@ -30,11 +30,8 @@ const program = join(dirname(createRequire(import.meta.url).resolve('wrangler/pa
  */
 export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
   return async (args, input = '') => {
-    const child = spawn(process.execPath, [program, ...args, '--config', config], {
-      cwd: dirname(config),
-      env,
-      stdio: 'pipe',
-    });
+    const argv = [program, ...args, '--config', config];
+    const child = spawn(process.execPath, argv, { cwd: dirname(config), env, stdio: 'pipe' });
     // It may end without reading.
     child.stdin.on('error', () => undefined);
     child.stdin.end(input);
