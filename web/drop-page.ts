@@ -49,7 +49,7 @@ function composeNew(): void {
   compose({
     title: words.dropTitle(inboxName),
     text: words.dropText,
-    button: words.handOver,
+    button: words.send,
     hasTerms: false,
     submit: (draft) => void deliverFiles(draft),
   });

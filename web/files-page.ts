@@ -24,7 +24,7 @@ const storedFileList = byId('stored-files', HTMLDivElement);
  */
 const blobIdStart = 16;
 const shownName = ({ name, size, createdAt }: StoredView): string =>
-  name ?? words.noName(sizeText(size, locale), dayText(createdAt, locale));
+  name ?? `${sizeText(size, locale)}, ${dayText(createdAt, locale)}`;
 
 /** Asks for a key, also where the one before has ended: then the list begins again. */
 const keyRequest: KeyRequest = {
@@ -68,7 +68,7 @@ async function showFilePage(): Promise<void> {
     fileCursor = page.cursor;
     more.hidden = fileCursor === undefined;
     const isEmpty = storedFileList.children.length === 0 && fileCursor === undefined;
-    byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.storedText;
+    byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.newestFirst;
     byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
     if (document.activeElement === document.body) rows[0]?.focus();
   };
@@ -90,7 +90,7 @@ function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void 
   const part = partsOf('stored-file');
   const name = part('bdi', HTMLElement);
   const time = clockText(new Date(file.createdAt), locale);
-  name.textContent = file.name ?? words.noName(sizeText(file.size, locale), time);
+  name.textContent = file.name ?? `${sizeText(file.size, locale)}, ${time}`;
   name.id = `stored-${file.fileId}`;
   const texts = file.name === undefined ? [`${file.cid.slice(0, blobIdStart)}…`] : [sizeText(file.size, locale), time];
   if (file.isPlain) texts.push(words.storedAsIs);

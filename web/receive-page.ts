@@ -59,9 +59,9 @@ function isOpenedHere(found: Found): boolean {
 
 function showFound(found: Found): void {
   if (found.kind === 'inbox' || found.kind === 'invitation') {
-    const isInbox = found.kind === 'inbox';
-    const go = { label: isInbox ? words.inboxGo : words.sendHome, address: found.address };
-    return showProblem({ title: words.inboxTitle, text: isInbox ? words.inboxText : words.invitationText, go });
+    const text = found.kind === 'inbox' ? words.inboxText : words.invitationText;
+    const go = { label: words.sendFiles, address: found.address };
+    return showProblem({ title: words.inboxTitle, text, go });
   }
   if (found.kind === 'elsewhere') return showProblem(elsewhere(found));
   if (found.kind === 'share' && found.state !== 'active' && !isOpenedHere(found))

@@ -37,7 +37,7 @@ function composeNew(): void {
 
 function composeFiles(): void {
   compose({
-    title: isHome ? words.heroTitle : words.sendTitle,
+    title: isHome ? words.heroTitle : words.sendFiles,
     text: invitation === undefined ? words.sendText : guestText(invitation.view),
     button: words.send,
     hasTerms: true,

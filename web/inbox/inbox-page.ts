@@ -62,7 +62,7 @@ async function showPage(): Promise<void> {
   more.hidden = next === undefined;
   const emptyText = more.hidden ? words.deliveriesNone : '';
   byId('deliveries-text', HTMLParagraphElement).textContent =
-    list.children.length === 0 ? emptyText : words.deliveriesText;
+    list.children.length === 0 ? emptyText : words.newestFirst;
 }
 
 function deliveryRow(delivery: DeliveryView): HTMLElement {

@@ -100,7 +100,7 @@ function openedFileRow(file: SavableFile, index: number): HTMLElement {
     button.disabled = true;
     void saveWhole(file, tell)
       .then((text) => tell(text))
-      .catch((error: unknown) => tell(error instanceof Dismissed ? words.cancelled : describe(error).text))
+      .catch((error: unknown) => tell(error instanceof Dismissed ? words.errors.aborted : describe(error).text))
       .finally(() => (button.disabled = false));
   });
   return part('li', HTMLLIElement);
@@ -133,7 +133,7 @@ async function saveWhole(file: SavableFile, tell: (text: string, isProgress: boo
   }
   if (writable !== undefined) {
     await writable.close();
-    return own.savedPicked;
+    return words.savedPicked;
   }
   const whole = new Blob([...parts, ...held], { type: 'application/octet-stream' });
   // Private windows hold less: what found no room there cannot be read, and would be saved cut off.

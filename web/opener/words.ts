@@ -20,7 +20,6 @@ const en = {
     `This browser holds a file in memory until it is saved, and takes at most ${size} so. ` +
     'Open this page in Chrome or Edge on a computer, or use rescue.py.',
   noRoom: 'This browser has no room for a file of this size. Use rescue.py, which lies beside this page.',
-  savedPicked: 'Saved and complete.',
   savedHandedOver: 'Complete and checked. Your browser is saving it now.',
   footer: 'This page is one file. It has no address to call, and its policy forbids every connection.',
 };
@@ -46,7 +45,6 @@ const de: typeof en = {
     `Dieser Browser hält eine Datei bis zum Speichern im Arbeitsspeicher, und nimmt so höchstens ${size}. ` +
     'Öffnen Sie diese Seite in Chrome oder Edge auf einem Computer, oder nehmen Sie rescue.py.',
   noRoom: 'Dieser Browser hat keinen Platz für eine so große Datei. Nehmen Sie rescue.py neben dieser Seite.',
-  savedPicked: 'Gespeichert und vollständig.',
   savedHandedOver: 'Vollständig und geprüft. Ihr Browser speichert sie gerade.',
   footer: 'Diese Seite ist eine einzige Datei. Sie kennt keine Adresse, und ihre Regeln verbieten jede Verbindung.',
 };

@@ -81,7 +81,7 @@ export function fileRow(
     const fraction = following.update(bytes, size);
     if (fraction === undefined) return;
     progress.value = fraction;
-    announce(words.announceProgress(name, percentText(fraction, locale)), { isProgress: true });
+    announce(`${name}: ${percentText(fraction, locale)}`, { isProgress: true });
   }
 
   function stall(error: EngineError, goOn: () => void): void {
@@ -135,7 +135,7 @@ export function fileRow(
     } catch (error) {
       if (error instanceof Dismissed) return update('idle', undefined);
       const isCancelled = error instanceof EngineError && error.code === 'aborted';
-      const text = isCancelled ? words.cancelled : `${words.notSaved} ${describeFailure(error, words).text}`;
+      const text = isCancelled ? words.errors.aborted : `${words.notSaved} ${describeFailure(error, words).text}`;
       saveButton.textContent = isCancelled ? (isSaved ? words.again : button) : words.retry;
       update(isCancelled ? 'idle' : 'failed', text);
       announce(`${name}: ${text}`);

@@ -111,7 +111,6 @@ export const de: Words = {
   waitsForLine: 'Warten auf die Verbindung …',
   timeLeft: (time) => `noch ${time}`,
   cancel: 'Abbrechen',
-  cancelled: 'Abgebrochen. Es wurde nichts gespeichert.',
   savedPicked: 'Gespeichert und vollständig.',
   savedDownloads: 'Vollständig. Sie liegt bei Ihren Downloads.',
   savedHandedOver: 'Vollständig und geprüft. Ihr Browser speichert sie jetzt.',
@@ -122,7 +121,6 @@ export const de: Words = {
   retry: 'Erneut versuchen',
   savingStalled: 'Das Speichern geht dann dort weiter, wo es aufgehört hat.',
   notSaved: 'Nicht gespeichert.',
-  announceProgress: (name, percent) => `${name}: ${percent}`,
   problemTitle: 'Das lässt sich nicht öffnen',
   startOver: 'Etwas anderes öffnen',
   usedUpTitle: 'Dieser Link ist verbraucht',
@@ -152,10 +150,9 @@ export const de: Words = {
     'Der Teil des Links hinter dem # fehlt. Haben Sie diese Seite neu geladen oder sind Sie zu ihr zurückgekehrt, ' +
     'öffnen Sie den Link aus Ihrer Nachricht noch einmal.',
   noKeyCounts: 'Hatten Sie die Dateien schon geöffnet, zählt das als weiteres Öffnen.',
-  sendTitle: 'Dateien senden',
   sendText: 'Dateien werden hier verschlüsselt, in Ihrem Browser. Dieser Dienst kann sie nicht lesen.',
   linksOff: 'Der Betreiber dieses Dienstes hat Links abgeschaltet: Von hier lässt sich nichts senden.',
-  sendHome: 'Dateien senden',
+  sendFiles: 'Dateien senden',
   dropHere: 'Dateien oder Ordner hierher ziehen',
   chooseFiles: 'Dateien wählen',
   chooseFolder: 'Ordner wählen',
@@ -308,14 +305,12 @@ export const de: Words = {
 
   dropTitle: (name) => `Dateien für „${name}“`,
   dropText: 'Nur der Besitzer dieses Posteingangs kann sie lesen; weder dieser Dienst noch später Sie selbst.',
-  handOver: 'Verschlüsseln und senden',
   handedTitle: 'Gesendet',
   handedText: (files, name) =>
     files === 1
       ? `Ihre Datei für „${name}“ ist vollständig angekommen.`
       : `Ihre ${files} Dateien für „${name}“ sind vollständig angekommen.`,
   handMore: 'Mehr senden',
-  inboxGo: 'Dateien senden',
   closedTitle: 'Dieser Posteingang ist geschlossen',
   closedText: 'Sein Besitzer hat ihn beendet, oder seine Zeit ist um. Bitten Sie um einen neuen Link.',
   unusableTitle: 'Hier lässt sich gerade nichts senden',
@@ -325,7 +320,6 @@ export const de: Words = {
   inboxKeyHint: 'Ziehen Sie die Datei private.key hierher: „sealpin doctor“ nennt ihren Ordner. Sie wird nie gesendet.',
   chooseKey: 'Privaten Schlüssel wählen',
   deliveriesTitle: 'Was man Ihnen gesendet hat',
-  deliveriesText: 'Die neuesten stehen oben.',
   deliveriesNone:
     'Noch ist nichts da. Einen Link, mit dem andere Ihnen Dateien senden, erstellt „sealpin inbox create“.',
   deliveryForeign: 'Für einen anderen Schlüssel verschlüsselt',
@@ -333,10 +327,9 @@ export const de: Words = {
   deliveryUnnamed: 'Ohne Absendernamen',
 
   storedTitle: 'Ihre Dateien',
-  storedText: 'Die neuesten stehen oben.',
+  newestFirst: 'Die neuesten stehen oben.',
   storedNone: 'Es ist nichts gespeichert.',
   showMore: 'Mehr anzeigen',
-  noName: (size, stored) => `${size}, ${stored}`,
   storedAsIs: 'gespeichert, wie es kam',
   namesTitle: 'Versiegelte Namen anzeigen',
   namesHint:

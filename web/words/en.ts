@@ -103,7 +103,6 @@ export const en = {
   waitsForLine: 'Waiting for the connection …',
   timeLeft: (time: string) => `${time} left`,
   cancel: 'Cancel',
-  cancelled: 'Cancelled. Nothing was kept.',
   savedPicked: 'Saved and complete.',
   savedDownloads: 'Complete. It is in your downloads.',
   savedHandedOver: 'Complete and checked. Your browser is saving it now.',
@@ -113,7 +112,6 @@ export const en = {
   retry: 'Try again',
   savingStalled: 'Saving then continues where it stopped.',
   notSaved: 'Not saved.',
-  announceProgress: (name: string, percent: string) => `${name}: ${percent}`,
 
   problemTitle: 'This cannot be opened',
   startOver: 'Open something else',
@@ -145,10 +143,9 @@ export const en = {
     'your message again.',
   noKeyCounts: 'If you had opened the files already, that uses the link once more.',
 
-  sendTitle: 'Send files',
   sendText: 'Files are encrypted here, in your browser. This service cannot read them.',
   linksOff: 'The operator of this service has turned links off: nothing can be sent from here.',
-  sendHome: 'Send files',
+  sendFiles: 'Send files',
   dropHere: 'Drop files or folders here',
   chooseFiles: 'Choose files',
   chooseFolder: 'Choose a folder',
@@ -299,14 +296,12 @@ export const en = {
 
   dropTitle: (name: string) => `Files for “${name}”`,
   dropText: 'Only the owner of this inbox can read them: not this service, and later not even you.',
-  handOver: 'Encrypt and send',
   handedTitle: 'Sent',
   handedText: (files: number, name: string) =>
     files === 1
       ? `Your file for “${name}” has arrived, complete.`
       : `Your ${files} files for “${name}” have arrived, complete.`,
   handMore: 'Send more',
-  inboxGo: 'Send files',
   closedTitle: 'This inbox is closed',
   closedText: 'Its owner has ended it, or its time is over. Ask for a new link.',
   unusableTitle: 'Nothing can be sent at the moment',
@@ -316,17 +311,15 @@ export const en = {
   inboxKeyHint: 'Drop the file private.key here: “sealpin doctor” names its folder. It is never sent.',
   chooseKey: 'Choose your private key',
   deliveriesTitle: 'What people sent you',
-  deliveriesText: 'The newest come first.',
   deliveriesNone: 'Nothing has come. A link by which others send you files is made by “sealpin inbox create”.',
   deliveryForeign: 'Encrypted for another key',
   deliveryGone: 'It is not stored any more',
   deliveryUnnamed: 'From somebody who gave no name',
 
   storedTitle: 'Your files',
-  storedText: 'The newest come first.',
+  newestFirst: 'The newest come first.',
   storedNone: 'Nothing is stored.',
   showMore: 'Show more',
-  noName: (size: string, stored: string) => `${size}, ${stored}`,
   storedAsIs: 'stored as it came',
   namesTitle: 'Show sealed names',
   namesHint: 'The file private.key of your computer opens names that were sealed to it. It stays in this page.',
