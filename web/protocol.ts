@@ -195,16 +195,19 @@ export type FromEngine =
   | { id: number; stalled: Failure }
   | { id: number; progress: number; total?: number | undefined; file?: number | undefined };
 
+/** Asks the service worker, whose end of the port leads to the engine. */
+export type AskedServiceWorker =
+  | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort }
+  | { kind: 'alive'; id: string }
+  /** A film or a sound, of which the browser asks for ranges. */
+  | { kind: 'media'; id: string; size: number; type: string; port: MessagePort };
+
 /**
- * From the page to the service worker. `port` leads to the engine. On `answer` the service worker
- * says whether it has the download: Firefox stops one that nobody talks to for 30 s, and one that
- * was started again has forgotten all.
+ * From the page to the service worker, which says on `answer` whether it has the download: Firefox
+ * stops one that nobody talks to for 30 s, and one that was started again has forgotten all.
  */
 export type ToServiceWorker =
-  | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort; answer: MessagePort }
-  | { kind: 'alive'; id: string; answer: MessagePort }
-  /** A film or a sound, of which the browser asks for ranges; `port` leads to the engine. */
-  | { kind: 'media'; id: string; size: number; type: string; port: MessagePort; answer: MessagePort }
+  | (AskedServiceWorker & { answer: MessagePort })
   /** The download has ended, or the page goes away. */
   | { kind: 'gone'; id: string };
 

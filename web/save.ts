@@ -3,7 +3,8 @@
  */
 import { within, withStop } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
-import { deliveryMs, type FileView, type Receiving, type PageSink, type ToServiceWorker } from './protocol.ts';
+import { deliveryMs, type AskedServiceWorker, type FileView } from './protocol.ts';
+import type { PageSink, Receiving, ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
 import { safeNames } from './workers/zip.ts';
 
@@ -43,9 +44,6 @@ const startMs = 15_000;
  */
 export type Destination = 'asked' | { readonly into: FileSystemDirectoryHandle };
 
-/** Options for one way of writing to the disk. */
-type Writing = { transfer?: Transferable[]; signal?: AbortSignal };
-
 type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
 /** Has the user pick a file, where the browser lets a page write into one. */
 export const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
@@ -68,19 +66,18 @@ export async function save(
   o: CallOptions & { readonly to: Destination },
 ): Promise<SavedPlace> {
   const { to, ...options } = o;
-  const write = (sink: PageSink, more: Writing = {}): Promise<Blob | undefined> =>
-    engine.call('save', { file: file.id, sink }, { ...options, ...more });
+  const { name, size } = file;
+  const write: Write = (sink, more) => engine.call('save', { file: file.id, sink }, { ...options, ...more });
 
-  const handle = to === 'asked' ? await pickedFile(file.name) : await newFileIn(to.into, file.name);
+  const handle = to === 'asked' ? await pickedFile(name) : await newFileIn(to.into, name);
   if (handle !== undefined) {
     await write({ kind: 'handle', handle });
     return 'picked';
   }
   const inMemory = async (): Promise<SavedPlace> => {
-    download(await write({ kind: 'memory' }), file.name);
+    download(await write({ kind: 'memory' }), name);
     return 'handedOver';
   };
-  const { name, size } = file;
   if (size === undefined || size <= inMemoryBytes) return inMemory();
   const streamed = async (): Promise<SavedPlace | undefined> => {
     const registration = await serviceWorker();
@@ -106,6 +103,9 @@ export async function save(
  * alone has this property. A service worker leaves nothing behind, so it comes first there.
  */
 const failsDownloads = 'userAgentData' in navigator;
+
+/** Writes the file to one of the ways to the disk. */
+type Write = (sink: PageSink, more?: { transfer: Transferable[]; signal: AbortSignal }) => Promise<Blob | undefined>;
 
 /** A new file in a folder, under a name that no other one there has. */
 async function newFileIn(folder: FileSystemDirectoryHandle, name: string): Promise<FileSystemFileHandle> {
@@ -173,17 +173,15 @@ function activation(worker: ServiceWorker): Promise<void> {
 async function stream(
   registration: ServiceWorkerRegistration,
   { name, size, signal }: { name: string; size: number; signal: AbortSignal | undefined },
-  write: (sink: PageSink, o: Writing) => Promise<unknown>,
+  write: Write,
 ): Promise<void> {
   const id = crypto.randomUUID();
   const { port1, port2 } = new MessageChannel();
-  const tell = (message: ToServiceWorker, transfer: Transferable[] = []): void =>
-    registration.active?.postMessage(message, transfer);
-  const leave = (): void => tell({ kind: 'gone', id });
+  const leave = (): void => dismiss(registration, id);
   const writing = withStop(signal);
   const lost = Promise.withResolvers<never>();
   const alive = setInterval(async () => {
-    if (await answered((answer) => tell({ kind: 'alive', id, answer }, [answer]))) return;
+    if (await answered(registration, { kind: 'alive', id })) return;
     lost.reject(new CutOff());
     writing.stop();
   }, aliveMs);
@@ -197,7 +195,7 @@ async function stream(
       write({ kind: 'stream', port: port1 }, { transfer: [port1], signal: writing.signal }),
       lost.promise,
     ]);
-    const offered = answered((answer) => tell({ kind: 'offer', id, name, size, port: port2, answer }, [port2, answer]));
+    const offered = answered(registration, { kind: 'offer', id, name, size, port: port2 }, [port2]);
     // The request can overtake the offer, and finds nothing then. An engine that nobody pulls from
     // ends the wait.
     await Promise.race([offered, written]);
@@ -211,12 +209,21 @@ async function stream(
   }
 }
 
-/** Waits for the answer of the service worker over a port of its own. */
-export function answered(ask: (answer: MessagePort) => void): Promise<boolean> {
-  const { port1, port2 } = new MessageChannel();
+/** Asks the service worker. @returns whether it has the download, which it says on a port */
+export function answered(
+  { active }: ServiceWorkerRegistration,
+  asked: AskedServiceWorker,
+  transfer: Transferable[] = [],
+): Promise<boolean> {
+  const { port1, port2: answer } = new MessageChannel();
   return new Promise((resolve) => {
     port1.addEventListener('message', ({ data }: MessageEvent<boolean>) => resolve(data), { once: true });
     port1.start();
-    ask(port2);
+    active?.postMessage({ ...asked, answer } satisfies ToServiceWorker, [...transfer, answer]);
   });
+}
+
+/** Tells the service worker that a download has ended, or that the page goes away. */
+export function dismiss({ active }: ServiceWorkerRegistration, id: string): void {
+  active?.postMessage({ kind: 'gone', id } satisfies ToServiceWorker);
 }

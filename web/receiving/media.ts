@@ -3,8 +3,8 @@
  * authenticated by the engine.
  */
 import type { Engine } from '../engine-client.ts';
-import type { Receiving, ToServiceWorker } from '../protocol.ts';
-import { aliveMs, answered, serviceWorker } from '../save.ts';
+import type { Receiving } from '../protocol.ts';
+import { aliveMs, answered, dismiss, serviceWorker } from '../save.ts';
 
 /**
  * Makes an address that this page can play, for as long as `signal` lasts.
@@ -20,13 +20,11 @@ export async function mediaAddress(
   // The player asks as part of this page, so this page must be within its scope.
   const registration = await serviceWorker({ scope: location.pathname });
   if (registration === undefined) throw new Error('there is no service worker');
-  const tell = (message: ToServiceWorker, transfer: Transferable[] = []): void =>
-    registration.active?.postMessage(message, transfer);
   const offer = (): Promise<boolean> => {
     const { port1, port2 } = new MessageChannel();
     // It lasts as long as the signal, and ends with an error that says so.
     engine.call('serveRanges', { file, port: port1 }, { transfer: [port1], signal }).catch(() => undefined);
-    return answered((answer) => tell({ kind: 'media', id, size, type, port: port2, answer }, [port2, answer]));
+    return answered(registration, { kind: 'media', id, size, type, port: port2 }, [port2]);
   };
   const isControlled = new Promise<void>((resolve) => {
     if (navigator.serviceWorker.controller !== null) resolve();
@@ -37,15 +35,12 @@ export async function mediaAddress(
   // It stays for this page, and for no other.
   void registration.unregister();
   const alive = setInterval(async () => {
-    if (!(await answered((answer) => tell({ kind: 'alive', id, answer }, [answer])))) await offer();
+    if (!(await answered(registration, { kind: 'alive', id }))) await offer();
   }, aliveMs);
-  signal.addEventListener(
-    'abort',
-    () => {
-      clearInterval(alive);
-      tell({ kind: 'gone', id });
-    },
-    { once: true },
-  );
+  const end = (): void => {
+    clearInterval(alive);
+    dismiss(registration, id);
+  };
+  signal.addEventListener('abort', end, { once: true });
   return `dl/${id}`;
 }

@@ -53,40 +53,32 @@ function take(transfer: Transfer): Response {
   const { name, size, port } = transfer.offer;
   transfer.isTaken = true;
   const body = pulledFrom(port, size, (fail) => (transfer.fail = fail));
-  return new Response(body, {
-    headers: {
-      'Content-Type': 'application/octet-stream',
-      'Content-Disposition': attachment(name),
-      'Content-Length': String(size),
-      'Content-Security-Policy': "sandbox; default-src 'none'",
-      'X-Content-Type-Options': 'nosniff',
-      'Cache-Control': 'no-store',
-    },
-  });
+  const headers = { 'Content-Disposition': attachment(name), ...headersOf('application/octet-stream', size) };
+  return new Response(body, { headers });
+}
+
+function headersOf(type: string, bytes: number): Record<string, string> {
+  return {
+    'Content-Type': type,
+    'Content-Length': String(bytes),
+    'Content-Security-Policy': "sandbox; default-src 'none'",
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': 'no-store',
+  };
 }
 
 /** The range of a film that the browser asks for, or all of it. */
-function part({ port, size, type }: Media, range: string | null): Response {
-  const [, first = '', last = ''] = /^bytes=(\d+)-(\d*)$/.exec(range ?? '') ?? [];
+function part({ port, size, type }: Media, wanted: string | null): Response {
+  const [, first = '', last = ''] = /^bytes=(\d+)-(\d*)$/.exec(wanted ?? '') ?? [];
   const start = Math.min(Number(first), size);
   const end = last === '' ? size : Math.min(Number(last) + 1, size);
   const { port1, port2 } = new MessageChannel();
   port.postMessage({ start, end } satisfies RangeWanted, [port2]);
-  return new Response(
-    pulledFrom(port1, end - start, () => undefined),
-    {
-      status: first === '' ? 200 : 206,
-      headers: {
-        'Content-Type': type,
-        'Content-Length': String(end - start),
-        'Accept-Ranges': 'bytes',
-        ...(first === '' ? {} : { 'Content-Range': `bytes ${start}-${end - 1}/${size}` }),
-        'Content-Security-Policy': "sandbox; default-src 'none'",
-        'X-Content-Type-Options': 'nosniff',
-        'Cache-Control': 'no-store',
-      },
-    },
-  );
+  const body = pulledFrom(port1, end - start, () => undefined);
+  const headers = { 'Accept-Ranges': 'bytes', ...headersOf(type, end - start) };
+  if (first === '') return new Response(body, { headers });
+  const range = { 'Content-Range': `bytes ${start}-${end - 1}/${size}` };
+  return new Response(body, { status: 206, headers: { ...headers, ...range } });
 }
 
 /**
