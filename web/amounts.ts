@@ -1,4 +1,5 @@
 /** Sizes, times and dates as people of a language and region write them. */
+import { dayMs } from '../shared/time.ts';
 
 const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;
 
@@ -34,16 +35,15 @@ export function durationText(seconds: number, locale: string): string {
  * @param time as RFC 3339 has it
  */
 export function dayText(time: string, locale: string): string {
-  const date = new Date(time);
-  const text = new Intl.DateTimeFormat(locale, {
-    day: 'numeric',
-    month: 'long',
-    ...(date.getFullYear() === new Date().getFullYear() ? {} : { year: 'numeric' }),
-    hour: 'numeric',
-    minute: '2-digit',
-  }).format(date);
+  const text = formatted(new Date(time), locale, new Date(), { hour: 'numeric', minute: '2-digit' });
   // A day and its month stay on one line.
   return text.replace(/(\d\.?) (?=[A-Z])/, '$1\u00a0');
+}
+
+/** A day with its month, with the year where it is not that of `now`, and with more. */
+function formatted(date: Date, locale: string, now: Date, more: Intl.DateTimeFormatOptions): string {
+  const year = date.getFullYear() === now.getFullYear() ? undefined : 'numeric';
+  return new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', year, ...more }).format(date);
 }
 
 /**
@@ -51,23 +51,13 @@ export function dayText(time: string, locale: string): string {
  * another one.
  */
 export function dayHeading(time: string, locale: string, now = new Date()): string {
-  const date = new Date(time);
   // A day on which the clock changes has 23 or 25 hours.
-  const days = Math.round((startOfDay(date) - startOfDay(now)) / 86_400_000);
+  const days = Math.round((new Date(time).setHours(0, 0, 0, 0) - new Date(now).setHours(0, 0, 0, 0)) / dayMs);
   if (days === 0 || days === -1) {
     const name = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }).format(days, 'day');
     return name.charAt(0).toLocaleUpperCase(locale) + name.slice(1);
   }
-  return new Intl.DateTimeFormat(locale, {
-    weekday: 'long',
-    day: 'numeric',
-    month: 'long',
-    ...(date.getFullYear() === now.getFullYear() ? {} : { year: 'numeric' }),
-  }).format(date);
-}
-
-function startOfDay(date: Date): number {
-  return new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
+  return formatted(new Date(time), locale, now, { weekday: 'long' });
 }
 
 /** A time within a day: 14:05. */

@@ -18,9 +18,7 @@ export function transfer<T>(work: (options: CallOptions) => Promise<T>, names: r
   bar.removeAttribute('value');
   setText(amount, undefined);
   current.hidden = true;
-  const cancel = byId('sending-cancel', HTMLButtonElement);
-  const abort = (): void => stop.abort();
-  cancel.addEventListener('click', abort);
+  byId('sending-cancel', HTMLButtonElement).onclick = () => stop.abort();
   show('sending');
   const progress = followProgress(names[0] ?? '', (text) => setText(amount, text));
   const onProgress = (bytes: number, total?: number, file?: number): void => {
@@ -33,8 +31,5 @@ export function transfer<T>(work: (options: CallOptions) => Promise<T>, names: r
     bar.value = fraction;
     announce(percentText(fraction, locale), { isProgress: true });
   };
-  return whileOpen(() => work({ onProgress, signal: stop.signal })).finally(() => {
-    progress.end();
-    cancel.removeEventListener('click', abort);
-  });
+  return whileOpen(() => work({ onProgress, signal: stop.signal })).finally(() => progress.end());
 }

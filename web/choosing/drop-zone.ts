@@ -3,34 +3,23 @@ import type { FileToSend } from '../protocol.ts';
 import { byId } from '../states.ts';
 import { droppedFiles } from './dropped-files.ts';
 
-/**
- * Takes what is dropped on the page.
- * @param o.isOpen whether the page takes files now; if not, nothing happens, and no browser leaves
- * the page for the file
- * @param o.take gets files and folders, and the paths of what is left out
- */
-export function startDropZone({
-  isOpen,
-  take,
-}: {
-  isOpen(): boolean;
-  take(files: FileToSend[], left: string[]): void;
-}): void {
+/** `isOpen`: whether the page takes files now; `left`: paths of what is left out. */
+type DropZone = { isOpen(): boolean; take(files: FileToSend[], left: string[]): void };
+
+/** Takes what is dropped on the page, which no browser leaves for a file. */
+export function startDropZone({ isOpen, take }: DropZone): void {
   const overlay = byId('overlay', HTMLParagraphElement);
   /** Elements that the pointer has entered and not left. */
   let depth = 0;
   const showOverlay = (): void => {
     overlay.hidden = depth === 0 || !isOpen();
   };
-  const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') === true;
-  for (const [type, step] of [
-    ['dragenter', 1],
-    ['dragleave', -1],
-  ] as const)
-    addEventListener(type, (event) => {
-      if (hasFiles(event)) depth = Math.max(0, depth + step);
-      showOverlay();
-    });
+  const count = (step: 1 | -1) => (event: DragEvent) => {
+    if (event.dataTransfer?.types.includes('Files') === true) depth = Math.max(0, depth + step);
+    showOverlay();
+  };
+  addEventListener('dragenter', count(1));
+  addEventListener('dragleave', count(-1));
   addEventListener('dragover', (event) => event.preventDefault());
   addEventListener('drop', (event) => {
     event.preventDefault();

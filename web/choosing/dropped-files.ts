@@ -10,16 +10,14 @@ type InFolder = FolderToSend['files'][number];
 export async function droppedFiles(data: DataTransfer): Promise<{ files: FileToSend[]; left: string[] }> {
   // Items are there until the event ends; entries stay.
   const items = [...data.items].filter(({ kind }) => kind === 'file');
-  const entries = items.map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
   const left: string[] = [];
-  if (entries.length === 0) return { files: [...data.files], left };
-  const found = await Promise.all(
-    entries.map(async ({ entry, file }): Promise<FileToSend[]> => {
-      if (entry?.isDirectory === true) return folderOf(await filesOf(entry, entry.name, left));
-      return file === null ? [] : [file];
-    }),
-  );
-  return { files: found.flat(), left };
+  if (items.length === 0) return { files: [...data.files], left };
+  const found = items.map(async (item): Promise<FileToSend[]> => {
+    const [entry, file] = [item.webkitGetAsEntry(), item.getAsFile()];
+    if (entry?.isDirectory === true) return folderOf(await filesOf(entry, entry.name, left));
+    return file === null ? [] : [file];
+  });
+  return { files: (await Promise.all(found)).flat(), left };
 }
 
 /** Files that were chosen, or a folder, of which some browsers give its files alone. */

@@ -70,21 +70,18 @@ export async function lookAtChosen(files: readonly File[]): Promise<Chosen> {
   return { kind: 'file', needs: undefined, open: async () => ({ files: [plain], unreadable: 0 }) };
 }
 
-type Stored = { readonly isCar: boolean; read(): Promise<ReadableStream<Uint8Array>> };
-
 /** The stored bytes of a file: those of the blob in it, verified, where it is a CAR. */
-async function storedIn(file: File): Promise<Stored> {
+async function storedIn(file: File): Promise<{ isCar: boolean; read(): Promise<ReadableStream<Uint8Array>> }> {
   const start = new Uint8Array(await file.slice(0, 16).arrayBuffer());
-  const text = String.fromCharCode(...start);
-  if (!['\u00a2eroots'].some((mark) => text.indexOf(mark) === 1 || text.indexOf(mark) === 2))
-    return { isCar: false, read: async () => file.stream() };
+  const isCar = /^[^]{1,2}\u00a2eroots/.test(String.fromCharCode(...start));
+  if (!isCar) return { isCar, read: async () => file.stream() };
   const reader = carReader(file.stream());
   const header = await reader.header();
   await cancelQuietly(reader);
   const [root] = rootsOf(header) ?? [];
   const cid = root && cidFromBytes(root);
   if (cid === undefined) throw new SealpinError('content_mismatch', 'the CAR has no root of a known kind');
-  return { isCar: true, read: async () => fileFromCar(cid.text, file.stream()) };
+  return { isCar, read: async () => fileFromCar(cid.text, file.stream()) };
 }
 
 async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen> {

@@ -2,6 +2,7 @@
 import type { Credentials } from '../../client/credentials.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import { sizeText } from '../amounts.ts';
 import { startChosenName } from '../choosing/chosen-name.ts';
 import { EngineError } from '../engine-client.ts';
@@ -28,11 +29,7 @@ function describe(error: unknown): { text: string; isCredential: boolean } {
 }
 
 /** Waits until the browser has painted, since deriving a key holds it up. */
-function painted(): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, 50);
-  });
-}
+const painted = (): Promise<void> => sleep(50);
 
 function showProblem(error: unknown): void {
   setText(byId('problem-text', HTMLParagraphElement), describe(error).text);
@@ -137,12 +134,10 @@ async function saveWhole(file: SavableFile, tell: (text: string, isProgress: boo
   }
   const whole = new Blob([...parts, ...held], { type: 'application/octet-stream' });
   // Private windows hold less: what found no room there cannot be read, and would be saved cut off.
-  await whole
-    .slice(-1)
-    .arrayBuffer()
-    .catch(() => {
-      throw new TooLargeToSave();
-    });
+  const last = whole.slice(-1).arrayBuffer();
+  await last.catch(() => {
+    throw new TooLargeToSave();
+  });
   download(whole, file.name);
   return own.savedHandedOver;
 }

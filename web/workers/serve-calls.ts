@@ -26,14 +26,8 @@ export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
   const running = new Map<number, { stop: AbortController; resume?: () => void }>();
   const post = (message: FromEngine): void => postMessage(message);
   addEventListener('message', ({ data }: MessageEvent<FromPage<C>>) => {
-    if ('cancel' in data) {
-      running.get(data.id)?.stop.abort();
-      return;
-    }
-    if ('resume' in data) {
-      running.get(data.id)?.resume?.();
-      return;
-    }
+    if ('cancel' in data) return running.get(data.id)?.stop.abort();
+    if ('resume' in data) return running.get(data.id)?.resume?.();
     const { id, call, argument } = data;
     const stop = new AbortController();
     const { signal } = stop;

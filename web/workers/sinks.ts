@@ -4,14 +4,8 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import {
-  heartbeatMs,
-  deliveryMs,
-  privateFolder,
-  type FromServiceWorker,
-  type PageSink,
-  type ToPort,
-} from '../protocol.ts';
+import { deliveryMs, heartbeatMs, privateFolder } from '../protocol.ts';
+import type { FromServiceWorker, PageSink, ToPort } from '../protocol.ts';
 
 type ByteIterable = AsyncIterable<Uint8Array>;
 /** `pool` gets the memory of what was written. */
@@ -59,13 +53,8 @@ async function writeToMemory(bytes: ByteIterable, { signal }: PageSinkOptions): 
 }
 
 /** Part of a file handle that only workers have. */
-type Synchronous = FileSystemFileHandle & {
-  createSyncAccessHandle(): Promise<{
-    write(bytes: Uint8Array, o: { at: number }): number;
-    flush(): void;
-    close(): void;
-  }>;
-};
+type Synchronous = FileSystemFileHandle & { createSyncAccessHandle(): Promise<SyncAccess> };
+type SyncAccess = { write(bytes: Uint8Array, o: { at: number }): number; flush(): void; close(): void };
 
 /** The removals to come of what was handed over. */
 const removals = new Set<Promise<void>>();
@@ -129,10 +118,8 @@ function writeToPort(port: MessagePort, bytes: ByteIterable, { signal, pool }: P
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();
   const chunks = bytes[Symbol.asyncIterator]();
   const send = (message: ToPort, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
-  const start = setTimeout(
-    () => reject(new SealpinError('internal', 'the browser did not start the download')),
-    startMs,
-  );
+  const notStarted = new SealpinError('internal', 'the browser did not start the download');
+  const start = setTimeout(() => reject(notStarted), startMs);
   const fail = (error: unknown): void => {
     send('failed');
     reject(error);
