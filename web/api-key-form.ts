@@ -1,20 +1,19 @@
 /**
  * The state that asks for an API key, which then is in the memory of the engine, and nowhere else.
  */
-import type { CallOptions } from './engine-client.ts';
+import type { Engine } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
-import { announce, byId, onSubmit, root, setText, show, words } from './states.ts';
+import { announce, byId, onClick, onSubmit, root, setText, show, words } from './states.ts';
 
 /**
- * Purpose of an API key. `text` says why it is asked for; `signIn` gives it to the engine; `go`
- * gets what the key may do; `back` leads to where it was not needed yet; `refused`: why the key
- * before does not do.
+ * Purpose of an API key. `text` says why it is asked for; the engine gets it; `go` gets what it may
+ * do; `back` leads to where it was not needed yet; `refused`: why the key before does not do.
  */
 export type KeyRequest = {
   readonly text: string;
   readonly scopes: readonly string[];
-  signIn(o: { root: string; apiKey: string }, options: CallOptions): Promise<ReturnType<Sending['signIn']>>;
+  readonly engine: Engine<Pick<Sending, 'signIn'>>;
   go(scopes: readonly string[]): void;
   back?(): void;
   readonly refused?: string | undefined;
@@ -26,18 +25,9 @@ let stop = new AbortController();
 
 /** Asks for an API key that has some scopes, and goes on with it. */
 export function askForKey(next: KeyRequest): void {
-  const isFirst = request === undefined;
   request = next;
   byId('signing-text', HTMLParagraphElement).textContent = next.text;
-  const back = byId('sign-in-back', HTMLButtonElement);
   back.hidden = next.back === undefined;
-  if (isFirst) {
-    onSubmit('sign-in', submitApiKey);
-    back.addEventListener('click', () => {
-      stop.abort();
-      request?.back?.();
-    });
-  }
   byId('sign-in-button', HTMLButtonElement).disabled = false;
   setText(byId('sign-in-error', HTMLParagraphElement), next.refused);
   show('signing');
@@ -66,7 +56,7 @@ async function submitApiKey(): Promise<void> {
   setText(byId('sign-in-error', HTMLParagraphElement), undefined);
   field.removeAttribute('aria-invalid');
   try {
-    const { scopes } = await request.signIn({ root, apiKey: field.value }, { signal });
+    const { scopes } = await request.engine.call('signIn', { root, apiKey: field.value }, { signal });
     if (signal.aborted) return;
     const missing = needed.filter((scope) => !scopes.includes(scope));
     if (missing.length > 0) return refuseApiKey(field, words.scopesMissing(missing.join(', ')));
@@ -86,3 +76,9 @@ function refuseApiKey(field: HTMLInputElement, text: string): void {
   field.focus();
   field.select();
 }
+
+onSubmit('sign-in', submitApiKey);
+const back = onClick('sign-in-back', () => {
+  stop.abort();
+  request?.back?.();
+});

@@ -8,7 +8,7 @@ import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
 import { badgeText } from './receiving/file-kind.ts';
 import { sendableName, sendableText, type SendableName } from './sendable-name.ts';
 import { askLimits, type ServiceLimits } from './kept/change-dialog.ts';
-import { announce, byId, onSubmit, locale, partsOf, setText, show, words } from './states.ts';
+import { announce, byId, dotted, locale, onClick, onSubmit, partsOf, setText, show, words } from './states.ts';
 import { messageFile } from './choosing/text-message.ts';
 
 /** Choices where the service does not say what it allows. */
@@ -114,16 +114,15 @@ function showFiles(): void {
   const listed = purpose?.fixed ?? chosenFiles;
   const rows = listed.map((file, index) => {
     const { name, size } = file;
-    const change = renamed.get(file);
-    const changeText = change === undefined ? undefined : words.renamed(change.refused.join(', '));
+    const refused = renamed.get(file)?.refused.join(', ');
     const part = partsOf('chosen-file');
     const nameText = part('bdi', HTMLElement);
     nameText.textContent = name;
     nameText.id = `chosen-${index}`;
     part('.kind', HTMLElement).textContent = badgeText(name);
-    const count = 'files' in file ? [words.folderOf(file.files.length)] : [];
-    part('.size', HTMLElement).textContent = [sizeText(size, locale), ...count].join(' · ');
-    setText(part('.renamed', HTMLElement), changeText);
+    const count = 'files' in file ? words.folderOf(file.files.length) : undefined;
+    part('.size', HTMLElement).textContent = dotted(sizeText(size, locale), count);
+    setText(part('.renamed', HTMLElement), refused === undefined ? undefined : words.renamed(refused));
     const remove = part('.remove', HTMLButtonElement);
     remove.id = `remove-${index}`;
     remove.setAttribute('aria-label', `${words.remove} ${name}`);
@@ -142,9 +141,8 @@ function showFiles(): void {
   byId('choosing', HTMLDivElement).toggleAttribute('data-chosen', listed.length > 0);
   document.querySelector('#choose + label')?.replaceChildren(listed.length > 0 ? words.addFiles : words.chooseFiles);
   const total = listed.reduce((sum, { size }) => sum + size, 0);
-  const sum = listed.length > 1 ? [words.filesOf(listed.length, sizeText(total, locale))] : [];
-  const texts = [...sum, ...(limits === undefined ? [] : [limits])];
-  setText(byId('chosen-total', HTMLParagraphElement), texts.length === 0 ? undefined : texts.join(' · '));
+  const sum = listed.length > 1 ? words.filesOf(listed.length, sizeText(total, locale)) : undefined;
+  setText(byId('chosen-total', HTMLParagraphElement), dotted(sum, limits) || undefined);
 }
 
 /** @param left paths of what was chosen, and is left out */
@@ -156,19 +154,16 @@ function addFiles(added: Iterable<FileToSend>, left: readonly string[] = []): vo
   complain(leftOut);
   showFiles();
   const changed = all.filter(({ name }) => sendableName(name) !== undefined).length;
-  announce(
-    [words.chosen(chosenFiles.length), changed === 0 ? '' : words.chosenRenamed(changed), leftOut].join(' ').trim(),
-  );
+  const changedText = changed === 0 ? '' : words.chosenRenamed(changed);
+  announce([words.chosen(chosenFiles.length), changedText, leftOut].join(' ').trim());
 }
 
 /** A file or folder under a name that can be sent; nothing is read. */
 function sendable(file: FileToSend): FileToSend {
   const change = sendableName(file.name);
   if (change === undefined) return file;
-  const sent =
-    file instanceof File
-      ? new File([file], change.name, { type: file.type, lastModified: file.lastModified })
-      : { ...file, name: change.name };
+  const { name } = change;
+  const sent = file instanceof File ? new File([file], name, file) : { ...file, name };
   renamed.set(sent, change);
   return sent;
 }
@@ -209,8 +204,8 @@ function submit(): void {
     return byId('choose', HTMLInputElement).focus();
   }
   const bytes = new TextEncoder().encode(note).length;
-  if (bytes > noteBytes[isAlone ? 'alone' : 'beside'])
-    return complainAt('note', words.noteTooLong(bytes, noteBytes[isAlone ? 'alone' : 'beside']));
+  const most = noteBytes[isAlone ? 'alone' : 'beside'];
+  if (bytes > most) return complainAt('note', words.noteTooLong(bytes, most));
   if (byPassword && password.value === '') return complainAt('password', words.passwordMissing);
   if (byKeys && keys.value.trim() === '') return complainAt('keys', words.keysMissing);
   complain(undefined);
@@ -272,10 +267,5 @@ export function startCompose(): void {
     showTerms();
   });
   onSubmit('compose-form', submit);
-  byId('compose-back', HTMLButtonElement).addEventListener('click', () => purpose?.back?.());
-}
-
-/** Until when and how often a share can be opened. */
-export function termsText({ opens, expiresAt }: { opens: number; expiresAt: string }): string {
-  return words.opensUntil(opens, dayText(expiresAt, locale));
+  onClick('compose-back', () => purpose?.back?.());
 }

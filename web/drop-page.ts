@@ -4,9 +4,9 @@ import { clearCompose, compose, composeAgain, showLimits, startCompose, type Com
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
-import { elsewhere, sendingProblem, showProblem, startRetrying } from './problem-section.ts';
+import { elsewhere, sendingProblem, showProblem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
-import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
+import { byId, hideAccountPages, locale, onClick, root, show, translate, words } from './states.ts';
 import { startOtherLinks } from './stay-open.ts';
 import { transfer } from './transfer.ts';
 
@@ -80,7 +80,6 @@ void removeLeftBehind();
 hideAccountPages();
 startCompose();
 // What was handed over has taken of the limits.
-byId('handed-more', HTMLButtonElement).addEventListener('click', () => void findInbox(inboxLink));
-startRetrying();
+onClick('handed-more', () => findInbox(inboxLink));
 startOtherLinks();
 readAddress();

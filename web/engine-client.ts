@@ -13,6 +13,11 @@ export class EngineError extends Error {
   }
 }
 
+/** Recognizes a failure of the engine by one of some codes. */
+export function isEngineError(thrown: unknown, ...codes: readonly Failure['code'][]): thrown is EngineError {
+  return thrown instanceof EngineError && codes.includes(thrown.code);
+}
+
 /**
  * Options for following and ending a call. `onProgress` gets bytes so far, of `total` where that is
  * known, while the engine is at the file with an index. `onStalled` gets what holds the call up,
@@ -52,10 +57,7 @@ function startEngine<C extends Calls>(name: PageScript): Engine<C> {
     const call = waiting.get(data.id);
     if (call === undefined) return;
     const { id } = data;
-    if ('progress' in data) {
-      call.onProgress?.(data.progress, data.total, data.file);
-      return;
-    }
+    if ('progress' in data) return call.onProgress?.(data.progress, data.total, data.file);
     if ('stalled' in data && call.onStalled !== undefined)
       return call.onStalled(new EngineError(data.stalled), () => post({ id, resume: true }));
     waiting.delete(id);
@@ -74,11 +76,7 @@ function startEngine<C extends Calls>(name: PageScript): Engine<C> {
       const id = ++lastId;
       signal?.addEventListener('abort', () => post({ id, cancel: true }), { once: true });
       return new Promise((resolve, reject) => {
-        waiting.set(id, {
-          resolve: resolve as WaitingCall['resolve'],
-          reject,
-          ...following,
-        });
+        waiting.set(id, { resolve: resolve as WaitingCall['resolve'], reject, ...following });
         post({ id, call: name, argument } as FromPage<C>, transfer);
         if (signal?.aborted === true) post({ id, cancel: true });
       });

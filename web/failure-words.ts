@@ -1,5 +1,5 @@
 /** Error texts. */
-import { EngineError } from './engine-client.ts';
+import { EngineError, isEngineError } from './engine-client.ts';
 import { CutOff, TooLargeToSave } from './save.ts';
 import type { Words } from './words/en.ts';
 
@@ -69,7 +69,7 @@ const whenSending: typeof byCode = {
 };
 
 /** Tells whether the API key of a page does nothing any more, nor the link that has it. */
-export const isOver = (error: unknown): boolean => error instanceof EngineError && error.code === 'unauthorized';
+export const isOver = (error: unknown): boolean => isEngineError(error, 'unauthorized');
 
 /** Sentences for a guest, who has no API key and no account. */
 let toGuests: Partial<Record<EngineError['code'], string>> = {};

@@ -9,7 +9,7 @@ import { startSending } from './engine-client.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import type { StoredView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { announce, byId, locale, partsOf, show, translate, words } from './states.ts';
+import { announce, byId, dotted, locale, onClick, partsOf, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const accountEngine = startSending();
@@ -17,6 +17,7 @@ let scopes: readonly string[] = [];
 let fileCursor: string | undefined;
 const confirmDeleting = startConfirming('deleting');
 const storedFileList = byId('stored-files', HTMLDivElement);
+const more = onClick('stored-more', showFilePage);
 
 /**
  * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
@@ -28,7 +29,7 @@ const shownName = ({ name, size, createdAt }: StoredView): string =>
 
 /** Asks for a key, also where the one before has ended: then the list begins again. */
 const keyRequest: KeyRequest = {
-  signIn: (o, options) => accountEngine.call('signIn', o, options),
+  engine: accountEngine,
   text: words.signingFiles,
   scopes: ['read'],
   go(granted) {
@@ -59,7 +60,6 @@ function showFirstPage(): Promise<void> {
 
 /** Adds the next page of the list. */
 async function showFilePage(): Promise<void> {
-  const more = byId('stored-more', HTMLButtonElement);
   const work = async (): Promise<void> => {
     const page = await accountEngine.call('list', { cursor: fileCursor });
     if (page.files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
@@ -97,7 +97,7 @@ function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void 
   if (file.sealedName === 'foreign') texts.push(words.nameForeign);
   const about = part('.size', HTMLElement);
   about.id = `about-${file.fileId}`;
-  about.textContent = texts.join(' · ');
+  about.textContent = dotted(...texts);
   const element = part('li', HTMLLIElement);
   const sendOn = part('.send-on', HTMLButtonElement);
   const remove = part('.delete', HTMLButtonElement);
@@ -168,5 +168,4 @@ void readLimits().catch(() => undefined); // then a refusal tells them
 startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored') });
 startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
-byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showFilePage());
 askForKey(keyRequest);

@@ -2,11 +2,11 @@
 import { dayText } from './amounts.ts';
 import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
-import { EngineError, type Engine } from './engine-client.ts';
+import { isEngineError, type Engine } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
 import { keptLinks } from './kept/kept-links.ts';
 import type { MadeLinkView, Sending } from './protocol.ts';
-import { announce, byId, locale, partsOf, show, words } from './states.ts';
+import { announce, byId, dotted, locale, onClick, partsOf, show, words } from './states.ts';
 
 type Sender = Engine<Sending>;
 
@@ -25,14 +25,9 @@ function aboutText({ shareId, files, createdAt }: MadeLinkView): string {
 }
 
 function stateText({ state, opened, opens, expiresAt, password }: MadeLinkView): string {
-  const over = {
-    active: undefined,
-    used_up: words.linkUsedUp,
-    expired: words.linkExpired,
-    revoked: words.takenTitle,
-  };
-  const ending = over[state] ?? words.linkUntil(dayText(expiresAt, locale));
-  return [words.linkOpened(opened, opens), ending, ...(password ? [words.linkPassword] : [])].join(' · ');
+  const over = { used_up: words.linkUsedUp, expired: words.linkExpired, revoked: words.takenTitle };
+  const ending = state === 'active' ? words.linkUntil(dayText(expiresAt, locale)) : over[state];
+  return dotted(words.linkOpened(opened, opens), ending, password ? words.linkPassword : undefined);
 }
 
 function madeLinkRow(engine: Sender, link: MadeLinkView): HTMLElement {
@@ -45,9 +40,8 @@ function madeLinkRow(engine: Sender, link: MadeLinkView): HTMLElement {
   const take = part('.take', HTMLButtonElement);
   take.id = `take-${link.shareId}`;
   take.setAttribute('aria-labelledby', `${take.id} ${about.id}`);
-  take.addEventListener('click', () =>
-    confirmTakingMade(aboutText(link), () => void takeBackMade(engine, link, element)),
-  );
+  const taken = () => void takeBackMade(engine, link, element);
+  take.addEventListener('click', () => confirmTakingMade(aboutText(link), taken));
   return element;
 }
 
@@ -62,7 +56,7 @@ function takeBackMade(engine: Sender, link: MadeLinkView, element: HTMLElement):
   const work = async (): Promise<void> => {
     await engine.call('takeBackLink', { shareId: link.shareId }).catch((failure: unknown) => {
       // The list is of this invitation: what it does not know any more was taken back elsewhere.
-      if (!(failure instanceof EngineError && failure.code === 'not_found')) throw failure;
+      if (!isEngineError(failure, 'not_found')) throw failure;
     });
     element.remove();
     showText();
@@ -107,5 +101,5 @@ export function startMadeLinks(engine: Sender, back: () => void): void {
   byId('taking-text', HTMLParagraphElement).textContent = words.takingText;
   more.addEventListener('click', () => void showPage(engine));
   leave = back;
-  byId('links-back', HTMLButtonElement).addEventListener('click', back);
+  onClick('links-back', back);
 }

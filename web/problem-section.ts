@@ -1,7 +1,7 @@
 /** The section of a document that says why nothing can be done, and what to do instead. */
-import { EngineError } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
-import { byId, setText, show, words } from './states.ts';
+import { isEngineError } from './engine-client.ts';
+import { describeSendingFailure, isOver } from './failure-words.ts';
+import { byId, onClick, setText, show, words } from './states.ts';
 
 export type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
 
@@ -13,11 +13,9 @@ export function elsewhere({ host, address }: { host: string; address: string }):
 
 /** Why the link of an inbox or an invitation cannot be used. @param ended where it is over */
 export function sendingProblem(error: unknown, ended: Pick<Problem, 'title' | 'text'>, retry: () => void): Problem {
-  const { code } = error instanceof EngineError ? error : {};
-  if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
-  return code === 'unauthorized'
-    ? ended
-    : { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
+  if (isEngineError(error, 'link_invalid')) return { title: words.incompleteTitle, text: words.incompleteText };
+  if (isOver(error)) return ended;
+  return { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
 }
 
 let tryAgain: (() => void) | undefined;
@@ -33,7 +31,4 @@ export function showProblem({ title, text, retry, go }: Problem): void {
   show('problem');
 }
 
-/** Makes the button of the section try again what failed. */
-export function startRetrying(): void {
-  byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
-}
+onClick('retry', () => tryAgain?.());

@@ -4,17 +4,29 @@
  * opened by a click.
  */
 import { dayText } from './amounts.ts';
-import { EngineError, startReceiving } from './engine-client.ts';
+import { EngineError, isEngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
 import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
-import { showOpened, startOpenedFiles } from './receiving/opened-files.ts';
+import { showOpened } from './receiving/opened-files.ts';
 import { startChosenName } from './choosing/chosen-name.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
-import { elsewhere, showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { elsewhere, showProblem, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
-import { announce, byId, onSubmit, hideAccountPages, locale, root, setText, show, translate, words } from './states.ts';
+import {
+  announce,
+  byId,
+  hideAccountPages,
+  locale,
+  onClick,
+  onSubmit,
+  root,
+  setText,
+  show,
+  translate,
+  words,
+} from './states.ts';
 import { holdOpen, startOtherLinks } from './stay-open.ts';
 
 const receivingEngine = startReceiving();
@@ -27,11 +39,11 @@ let releasePage: (() => void) | undefined;
 
 /** Maps an error to a problem section. @param again tries once more */
 function linkProblem(error: unknown, again: () => void): Problem {
-  const { code, reason } = error instanceof EngineError ? error : { code: undefined, reason: undefined };
-  if (code === 'link_invalid' && reason === 'incomplete')
-    return { title: words.incompleteTitle, text: words.incompleteText };
-  if (code === 'link_invalid') return { title: words.notALinkTitle, text: words.notALinkText };
-  if (code === 'not_found' || code === 'gone') return { title: words.goneTitle, text: words.goneText };
+  if (isEngineError(error, 'link_invalid'))
+    return error.reason === 'incomplete'
+      ? { title: words.incompleteTitle, text: words.incompleteText }
+      : { title: words.notALinkTitle, text: words.notALinkText };
+  if (isEngineError(error, 'not_found', 'gone')) return { title: words.goneTitle, text: words.goneText };
   return { title: words.problemTitle, text: describeFailure(error, words).text, retry: again };
 }
 
@@ -141,11 +153,7 @@ async function openLink(): Promise<void> {
     if (error instanceof EngineError && error.reason === 'needs_key') return askForPrivateKey();
     const { text, isCredential } = describeFailure(error, words);
     // It was opened elsewhere, or has ended, since this page was loaded.
-    if (
-      error instanceof EngineError &&
-      asked?.kind === 'share' &&
-      (error.code === 'gone' || error.code === 'not_found')
-    ) {
+    if (asked?.kind === 'share' && isEngineError(error, 'gone', 'not_found')) {
       forgetOpening();
       return void findLink(() => receivingEngine.call('findAgain', undefined));
     }
@@ -192,36 +200,6 @@ function askForPrivateKey(): void {
   announce(words.keyFileHint);
 }
 
-function start(): void {
-  translate();
-  void removeLeftBehind();
-  onSubmit('find', () => {
-    const text = byId('link', HTMLInputElement).value;
-    byId('find', HTMLFormElement).reset();
-    findText(text);
-  });
-  const chooser = byId('container', HTMLInputElement);
-  const findFile = (file: FileToSend | undefined): void => {
-    if (file instanceof File) void findLink(() => receivingEngine.call('findFile', { file }));
-  };
-  chooser.addEventListener('change', () => findFile(chooser.files?.[0]));
-  startDropZone({ isOpen: () => !byId('home', HTMLElement).hidden, take: ([file]) => findFile(file) });
-  onSubmit('open', openLink);
-  startPasswordField('open-error', 'current-password');
-  startChosenName('key');
-  startOpenedFiles();
-  startRetrying();
-  const startOver = byId('start-over', HTMLButtonElement);
-  startOver.hidden = false;
-  startOver.addEventListener('click', () => {
-    forgetOpening();
-    setUsedUp(false);
-    show('home');
-  });
-  startOtherLinks();
-  readAddress();
-}
-
 /**
  * Reads the link in the address, and takes it out: address bar and back button do not need the key.
  */
@@ -244,4 +222,26 @@ function readAddress(): void {
   findText(text);
 }
 
-start();
+translate();
+void removeLeftBehind();
+onSubmit('find', () => {
+  const text = byId('link', HTMLInputElement).value;
+  byId('find', HTMLFormElement).reset();
+  findText(text);
+});
+const chooser = byId('container', HTMLInputElement);
+const findFile = (file: FileToSend | undefined): void => {
+  if (file instanceof File) void findLink(() => receivingEngine.call('findFile', { file }));
+};
+chooser.addEventListener('change', () => findFile(chooser.files?.[0]));
+startDropZone({ isOpen: () => !byId('home', HTMLElement).hidden, take: ([file]) => findFile(file) });
+onSubmit('open', openLink);
+startPasswordField('open-error', 'current-password');
+startChosenName('key');
+onClick('start-over', () => {
+  forgetOpening();
+  setUsedUp(false);
+  show('home');
+}).hidden = false;
+startOtherLinks();
+readAddress();

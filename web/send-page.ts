@@ -17,7 +17,7 @@ import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver, speakToGuests } from './failure-words.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import { showMadeLinks, startMadeLinks } from './made-links.ts';
-import { elsewhere, sendingProblem, showProblem, startRetrying } from './problem-section.ts';
+import { elsewhere, sendingProblem, showProblem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
 import { byId, hideAccountPages, locale, root, show, translate, words } from './states.ts';
@@ -102,7 +102,7 @@ function askToSend(go: () => void, back?: () => void, refused?: string): void {
   askForKey({
     text: words.signingSend,
     scopes: ['write', 'share'],
-    signIn: (o, options) => sendingEngine.call('signIn', o, options),
+    engine: sendingEngine,
     go() {
       isSignedIn = true;
       go();
@@ -154,7 +154,6 @@ function readInvitation(): boolean {
 translate();
 void removeLeftBehind();
 startCompose();
-startRetrying();
 startSentLink(sendingEngine, { label: words.sendMore, go: again });
 startMadeLinks(sendingEngine, () => {
   if (invitation !== undefined) void acceptInvitation(invitation.text, composeFiles);

@@ -1,25 +1,25 @@
-/** The state in which a link was made: copying it, its QR code, changing it and taking it back. */
+/** The state in which a link was made: its QR code, copying, keeping, changing, taking back. */
 import { generate } from 'lean-qr/nano';
-import { termsText } from './compose-form.ts';
+import { dayText } from './amounts.ts';
 import type { Engine } from './engine-client.ts';
 import { attempt } from './attempt.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './kept/change-dialog.ts';
-import { offerToKeep, startKeepTick } from './kept/keep-tick.ts';
-import { noteOpens, type KeptLink } from './kept/kept-links.ts';
+import { forgetLink, keepLink, noteOpens, type KeptLink } from './kept/kept-links.ts';
 import type { LinkView, Sending } from './protocol.ts';
-import { announce, byId, setText, show, words } from './states.ts';
+import { announce, byId, locale, onClick, setText, show, words } from './states.ts';
 import { showCopied } from './receiving/copy-button.ts';
 import { holdOpen } from './stay-open.ts';
 
 /** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
 const quietModules = 4;
 
-/** The next action of the button below the link. */
-export type NextSteps = { readonly label: string; readonly go: () => void };
+const tick = byId('keep-link', HTMLInputElement);
 
 /** Lets the page be closed, which would lose a link that was not copied. */
 let release: (() => void) | undefined;
 let shownLink: KeptLink | undefined;
+/** Whether this browser keeps what that link leads to. */
+let isKept = false;
 /** Tells whether a link is still there when its answer comes. */
 const isShown = (link: KeptLink): boolean => shownLink?.shareId === link.shareId;
 
@@ -32,18 +32,25 @@ function letGo(): void {
 export function showLink(view: LinkView, files: KeptLink['files']): void {
   const { shareId, createdAt, opens } = view;
   shownLink = { shareId, createdAt, opens, files };
-  offerToKeep();
+  isKept = false;
+  tick.checked = tick.disabled = false;
+  setText(byId('keep-said', HTMLParagraphElement), undefined);
   release ??= holdOpen();
   const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];
   byId('sent-text', HTMLParagraphElement).textContent = [...text, words.sentOnce].join(' ');
   byId('sent-link', HTMLInputElement).value = view.link;
   drawCode(view.link);
-  byId('sent-terms', HTMLParagraphElement).textContent = termsText(view);
+  showTerms(view);
   byId('tell-password', HTMLParagraphElement).hidden = view.needs !== 'password';
   byId('tell-keys', HTMLParagraphElement).hidden = view.needs !== 'keys';
   setText(byId('sent-error', HTMLParagraphElement), undefined);
   byId('take-back', HTMLButtonElement).disabled = false;
   show('sent');
+}
+
+/** Says until when and how often the link opens. */
+function showTerms({ opens, expiresAt }: { opens: number; expiresAt: string }): void {
+  byId('sent-terms', HTMLParagraphElement).textContent = words.opensUntil(opens, dayText(expiresAt, locale));
 }
 
 /** Black on white in both colour schemes: some readers know no other. */
@@ -73,6 +80,23 @@ async function copy(): Promise<void> {
   }
 }
 
+/** Has this browser keep what the link leads to, or forget it. */
+async function keep(link: KeptLink, wanted: boolean): Promise<void> {
+  const said = byId('keep-said', HTMLParagraphElement);
+  tick.disabled = true;
+  const isDone = await (wanted ? keepLink(link) : forgetLink(link.shareId)).then(
+    () => true,
+    () => false,
+  );
+  // The tick is beside another link by now.
+  if (!isShown(link)) return;
+  if (isDone) isKept = wanted;
+  setText(said, isDone ? (wanted ? words.keptNow : undefined) : words.keepsNothing);
+  announce(said.textContent);
+  tick.checked = isKept;
+  tick.disabled = false;
+}
+
 /** Hands the link to the system's dialog, which passes it on to other programs. */
 async function passOn(): Promise<void> {
   try {
@@ -100,7 +124,7 @@ async function changeShownLink(engine: Engine<Sending>, link: KeptLink, terms: E
     const { opens, opensLeft, expiresAt } = await engine.call('changeLink', { shareId: link.shareId, ...terms });
     if (isShown(link)) {
       shownLink = { ...link, opens };
-      byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
+      showTerms({ opens: opensLeft, expiresAt });
     }
     announce(words.linkChanged(namesText(link)));
     await noteOpens(link.shareId, opens);
@@ -122,22 +146,19 @@ async function takeBackSent(engine: Engine<Sending>, link: KeptLink): Promise<vo
   await attemptOn(link, work, byId('take-back', HTMLButtonElement));
 }
 
-/** Starts the buttons, once. */
-export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
-  const on = (id: string, act: () => void): HTMLButtonElement => {
-    const button = byId(id, HTMLButtonElement);
-    button.addEventListener('click', act);
-    return button;
-  };
-  startKeepTick(() => shownLink);
-  on('copy', () => void copy());
-  on('pass-on', () => void passOn()).hidden = !('share' in navigator);
+/** Starts the buttons, once. @param more next action, of the button below the link */
+export function startSentLink(engine: Engine<Sending>, more: { label: string; go(): void }): void {
+  tick.addEventListener('change', () => {
+    if (shownLink !== undefined) void keep(shownLink, tick.checked);
+  });
+  onClick('copy', copy);
+  onClick('pass-on', passOn).hidden = !('share' in navigator);
   const enterChange = startChanging();
-  on('change', () => {
+  onClick('change', () => {
     const link = shownLink;
     if (link !== undefined) enterChange(link, (terms) => void changeShownLink(engine, link, terms));
   });
-  on('take-back', () => {
+  onClick('take-back', () => {
     if (shownLink !== undefined) void takeBackSent(engine, shownLink);
   });
   const leave = (): void => {
@@ -146,7 +167,7 @@ export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
     shownLink = undefined;
     more.go();
   };
-  for (const id of ['sent-more', 'taken-more']) on(id, leave).textContent = more.label;
+  for (const id of ['sent-more', 'taken-more']) onClick(id, leave).textContent = more.label;
   const field = byId('sent-link', HTMLInputElement);
   field.addEventListener('focus', () => field.select());
   field.addEventListener('copy', letGo);

@@ -22,6 +22,13 @@ export function byId<E extends HTMLElement>(id: string, kind: new () => E): E {
   return element;
 }
 
+/** Makes a button do something. @returns it */
+export function onClick(id: string, act: () => unknown): HTMLButtonElement {
+  const button = byId(id, HTMLButtonElement);
+  button.addEventListener('click', () => void act());
+  return button;
+}
+
 /** Does what a form is for, in place of the browser. */
 export function onSubmit(id: string, act: () => unknown): void {
   byId(id, HTMLFormElement).addEventListener('submit', (event) => {
@@ -83,6 +90,10 @@ export function show(id: string): void {
 export function setTitle(text = document.querySelector('main > section:not([hidden]) h1')?.textContent): void {
   document.title = `${text} – Sealpin`;
 }
+
+/** Joins what there is of some texts. */
+export const dotted = (...texts: (string | undefined)[]): string =>
+  texts.filter((each) => each !== undefined).join(' · ');
 
 /** Sets a text, or hides its element. */
 export function setText(element: HTMLElement, text: string | undefined): void {

@@ -10,8 +10,8 @@ import { attempt } from '../attempt.ts';
 import { describeFailure } from '../failure-words.ts';
 import { removeLeftBehind } from '../kept/left-behind.ts';
 import type { DeliveryView, FileToSend } from '../protocol.ts';
-import { showOpened, startOpenedFiles } from '../receiving/opened-files.ts';
-import { byId, locale, partsOf, show, translate, words } from '../states.ts';
+import { showOpened } from '../receiving/opened-files.ts';
+import { byId, dotted, locale, onClick, partsOf, show, translate, words } from '../states.ts';
 
 const deliveryEngine = startReceiving();
 /** The page of the list that was not seen yet; undefined after the last one. */
@@ -24,9 +24,11 @@ let isUnlocked = false;
 const keyRequest: KeyRequest = {
   text: words.signingInbox,
   scopes: ['read'],
-  signIn: (o, options) => deliveryEngine.call('signIn', o, options),
+  engine: deliveryEngine,
   go: () => (isUnlocked ? void showFirstPage() : show('reading')),
 };
+
+const more = onClick('deliveries-more', showPage);
 
 /** The largest file that is read as a private key, in bytes. */
 const keyFileBytes = 64 * 1024;
@@ -51,7 +53,6 @@ function showFirstPage(): Promise<void> {
 
 async function showPage(): Promise<void> {
   const list = byId('delivery-list', HTMLUListElement);
-  const more = byId('deliveries-more', HTMLButtonElement);
   const work = async (): Promise<void> => {
     const { deliveries, cursor } = await deliveryEngine.call('deliveries', { cursor: next?.cursor });
     list.append(...deliveries.map(deliveryRow));
@@ -71,8 +72,8 @@ function deliveryRow(delivery: DeliveryView): HTMLElement {
   const name = part('bdi', HTMLElement);
   name.id = `delivery-${id}`;
   name.textContent = deliveryName(delivery);
-  const about = 'problem' in delivery ? [] : [deliveryText(delivery)];
-  part('.size', HTMLElement).textContent = [dayText(receivedAt, locale), ...about].join(' · ');
+  const about = 'problem' in delivery ? undefined : deliveryText(delivery);
+  part('.size', HTMLElement).textContent = dotted(dayText(receivedAt, locale), about);
   const open = part('.open', HTMLButtonElement);
   open.id = `open-${id}`;
   open.hidden = 'problem' in delivery;
@@ -98,13 +99,10 @@ async function openDelivery(id: string): Promise<void> {
 
 translate();
 void removeLeftBehind();
-startOpenedFiles();
 const chooser = byId('private-key', HTMLInputElement);
 chooser.addEventListener('change', () => void unlock(chooser.files?.[0]).then(() => (chooser.value = '')));
 startDropZone({ isOpen: () => !byId('reading', HTMLElement).hidden, take: ([file]) => void unlock(file) });
-byId('deliveries-more', HTMLButtonElement).addEventListener('click', () => void showPage());
-const back = byId('opened-back', HTMLButtonElement);
+const back = onClick('opened-back', () => show('deliveries'));
 back.hidden = false;
 back.textContent = words.deliveriesTitle;
-back.addEventListener('click', () => show('deliveries'));
 askForKey(keyRequest);

@@ -2,10 +2,10 @@
 import type { Health } from '../../shared/api/service-shapes.ts';
 import { dayMs, hourMs } from '../../shared/time.ts';
 import { durationText } from '../amounts.ts';
-import { EngineError } from '../engine-client.ts';
+import { isEngineError } from '../engine-client.ts';
 import { describeSendingFailure } from '../failure-words.ts';
 import type { Sending } from '../protocol.ts';
-import { byId, onSubmit, locale, words } from '../states.ts';
+import { byId, onClick, onSubmit, locale, words } from '../states.ts';
 import type { KeptLink } from './kept-links.ts';
 
 /** Choices, from now, as far as the service allows them. */
@@ -39,7 +39,7 @@ export function startChanging(): (
     .then(({ shares }) => (limits = shares))
     .catch(() => undefined);
   let entered: ((terms: EnteredTerms) => void) | undefined;
-  byId('changing-no', HTMLButtonElement).addEventListener('click', () => dialog.close());
+  onClick('changing-no', () => dialog.close());
   onSubmit('changing-form', () => {
     dialog.close();
     const expiresInMs = expires.value === '' ? undefined : Number(expires.value);
@@ -68,6 +68,5 @@ export function namesText({ files }: Pick<KeptLink, 'files'>): string {
 /** A sentence about why a link was not changed or taken back. */
 export function changeFailureText(failure: unknown): string {
   if (failure instanceof DOMException) return words.keepsNothing;
-  const isEnded = failure instanceof EngineError && ['gone', 'not_found'].includes(failure.code);
-  return isEnded ? words.keptEnded : describeSendingFailure(failure, words);
+  return isEngineError(failure, 'gone', 'not_found') ? words.keptEnded : describeSendingFailure(failure, words);
 }

@@ -3,10 +3,23 @@ import { sleep } from '../../shared/streams/timing.ts';
 import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
-import { EngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
+import { EngineError, isEngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
 import { forgetOpening } from '../kept-opening.ts';
 import type { Sending } from '../protocol.ts';
-import { announce, byId, onSubmit, locale, partsOf, root, setText, show, translate, words } from '../states.ts';
+import {
+  announce,
+  byId,
+  dotted,
+  onClick,
+  onSubmit,
+  locale,
+  partsOf,
+  root,
+  setText,
+  show,
+  translate,
+  words,
+} from '../states.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
 import {
   forgetEverything,
@@ -28,6 +41,7 @@ type Seen =
   | { state: 'active' | 'used_up' | 'expired' | 'revoked'; opensLeft: number; expiresAt: string }
   | { state: 'unknown' | 'unasked' };
 
+const keyDialog = byId('key', HTMLDialogElement);
 const keptLinkList = byId('kept-links', HTMLUListElement);
 const confirmTakingKept = startConfirming('taking');
 const enterChange = startChanging();
@@ -35,12 +49,7 @@ const confirmForgetting = startConfirming('forgetting');
 const states: readonly string[] = ['active', 'used_up', 'expired', 'revoked'];
 
 /** Refusals of a key, after which another one may do it. */
-const refusals: readonly EngineError['code'][] = [
-  'unauthorized',
-  'account_disabled',
-  'insufficient_scope',
-  'link_invalid',
-];
+const refusals = ['unauthorized', 'account_disabled', 'insufficient_scope', 'link_invalid'] as const;
 /** A link that opens, and that the key does not have. */
 class OtherKey extends Error {}
 
@@ -74,15 +83,14 @@ async function askShareStatus(shareId: string): Promise<Seen> {
 
 function stateText(seen: Seen): string {
   if (seen.state === 'unasked') return words.keptUnasked;
+  const over = {
+    used_up: `${words.usedUpTitle}.`,
+    expired: `${words.expiredTitle}.`,
+    revoked: `${words.revokedTitle}.`,
+    unknown: words.keptUnknown,
+  };
   const text =
-    seen.state === 'active'
-      ? words.keptActive(seen.opensLeft, dayText(seen.expiresAt, locale))
-      : {
-          used_up: `${words.usedUpTitle}.`,
-          expired: `${words.expiredTitle}.`,
-          revoked: `${words.revokedTitle}.`,
-          unknown: words.keptUnknown,
-        }[seen.state];
+    seen.state === 'active' ? words.keptActive(seen.opensLeft, dayText(seen.expiresAt, locale)) : over[seen.state];
   return `${text} ${words.seenAt(clockText(new Date(), locale))}`;
 }
 
@@ -96,7 +104,7 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
   name.textContent = namesText(link);
   name.id = `kept-${link.shareId}`;
   const bytes = link.files.reduce((sum, { size }) => sum + size, 0);
-  part('.size', HTMLElement).textContent = [sizeText(bytes, locale), dayText(link.createdAt, locale)].join(' · ');
+  part('.size', HTMLElement).textContent = dotted(sizeText(bytes, locale), dayText(link.createdAt, locale));
   const status = part('.status', HTMLElement);
   status.textContent = words.busy;
   const buttons = ['change', 'take', 'forget'].map((kind) => {
@@ -136,7 +144,7 @@ async function looking(work: Promise<void>, { shareId }: KeptLink, { showSeen }:
   try {
     await work;
   } catch (failure) {
-    if (!(failure instanceof EngineError && ['not_found', 'gone'].includes(failure.code))) throw failure;
+    if (!isEngineError(failure, 'not_found', 'gone')) throw failure;
     const seen = await askShareStatus(shareId);
     showSeen(seen);
     if (seen.state === 'active') throw new OtherKey();
@@ -188,7 +196,7 @@ async function withKey(act: (sender: Engine<Sending>) => Promise<void>): Promise
       await (isSignedIn ? act(sender) : ask());
     } catch (failure) {
       if (failure instanceof OtherKey) return ask(words.keyOther);
-      if (!(failure instanceof EngineError && refusals.includes(failure.code))) throw failure;
+      if (!isEngineError(failure, ...refusals)) throw failure;
       ask(changeFailureText(failure));
     }
   });
@@ -196,7 +204,6 @@ async function withKey(act: (sender: Engine<Sending>) => Promise<void>): Promise
 
 /** @param why the key before does not do */
 function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefined): void {
-  const dialog = byId('key', HTMLDialogElement);
   const field = byId('key-field', HTMLInputElement);
   const keep = byId('key-keep', HTMLInputElement);
   const refused = byId('key-error', HTMLParagraphElement);
@@ -214,7 +221,7 @@ function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefi
         isSignedIn = true;
         if (keep.checked) await keepKey(text);
         field.value = '';
-        dialog.close();
+        keyDialog.close();
         await showText();
         go();
       })
@@ -224,7 +231,7 @@ function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefi
         field.focus();
       });
   };
-  dialog.showModal();
+  keyDialog.showModal();
 }
 
 /** Says what is kept here, by looking. */
@@ -262,8 +269,8 @@ translate();
 void removeLeftBehind();
 byId('taking-text', HTMLParagraphElement).textContent = words.takingKeptText;
 show('kept');
-byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));
-byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());
-byId('key', HTMLDialogElement).addEventListener('close', () => keyCheck?.abort());
+onClick('forget', () => confirmForgetting('', () => void tried(forgetAll)));
+onClick('key-no', () => keyDialog.close());
+keyDialog.addEventListener('close', () => keyCheck?.abort());
 onSubmit('key-form', () => enterKey?.());
 void tried(showKeptLinks);

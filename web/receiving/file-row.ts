@@ -1,13 +1,13 @@
 /** A file in the list: its name, a button that saves it, and what became of it. */
 import { durationText, percentText, sizeText } from '../amounts.ts';
-import { EngineError, type Engine } from '../engine-client.ts';
+import { isEngineError, type Engine, type EngineError } from '../engine-client.ts';
 import { describeFailure } from '../failure-words.ts';
 import { deliveryMs, type FileView, type Receiving } from '../protocol.ts';
 import { followProgress } from '../progress-text.ts';
 import { badgeText, isTar } from './file-kind.ts';
 import { startLooking } from './look.ts';
 import { Dismissed, save, type Destination, type SavedPlace } from '../save.ts';
-import { announce, locale, partsOf, setText, words } from '../states.ts';
+import { announce, dotted, locale, partsOf, setText, words } from '../states.ts';
 import { holdOpen, whileOpen } from '../stay-open.ts';
 
 /**
@@ -44,8 +44,8 @@ export function fileRow(
   nameText.textContent = label ?? name;
   part('.kind', HTMLElement).textContent = badgeText(name);
   saveButton.textContent = button;
-  const about = [...(size === undefined ? [] : [sizeText(size, locale)]), ...(isTar(name) ? [words.folderInOne] : [])];
-  setText(part('.size', HTMLElement), about.length === 0 ? undefined : about.join(' · '));
+  const sizeShown = size === undefined ? undefined : sizeText(size, locale);
+  setText(part('.size', HTMLElement), dotted(sizeShown, isTar(name) ? words.folderInOne : undefined) || undefined);
   // Each control is called what it says and the name of its file.
   nameText.id = `name-${id}`;
   const lookButton = part('.look', HTMLButtonElement);
@@ -126,15 +126,14 @@ export function fileRow(
     try {
       await whileOpen(async () => {
         const onProgress = (bytes: number): void => follow(bytes, following);
-        const options = { onProgress, onStalled: stall, signal: controller.signal };
-        const place = await save(engine, file, { to, ...options });
+        const place = await save(engine, file, { to, onProgress, onStalled: stall, signal: controller.signal });
         isSaved = true;
         showSaved(place);
         onSaved();
       });
     } catch (error) {
       if (error instanceof Dismissed) return update('idle', undefined);
-      const isCancelled = error instanceof EngineError && error.code === 'aborted';
+      const isCancelled = isEngineError(error, 'aborted');
       const text = isCancelled ? words.errors.aborted : `${words.notSaved} ${describeFailure(error, words).text}`;
       saveButton.textContent = isCancelled ? (isSaved ? words.again : button) : words.retry;
       update(isCancelled ? 'idle' : 'failed', text);

@@ -25,11 +25,12 @@ export function startLooking(
       if (!signal.aborted) set(words.lookAway, elements);
     } catch (error) {
       if (signal.aborted) return;
-      const text = error instanceof EngineError ? describeFailure(error, words).text : words.notShown;
-      if (!(error instanceof NotAsNamed) && !(error instanceof EngineError)) reportError(error);
+      const isOfEngine = error instanceof EngineError;
+      const text = isOfEngine ? describeFailure(error, words).text : words.notShown;
+      if (!isOfEngine && !(error instanceof NotAsNamed)) reportError(error);
       announce(text);
       // What the engine did not get may be there the next time.
-      if (error instanceof EngineError) stop = undefined;
+      if (isOfEngine) stop = undefined;
       set(stop === undefined ? words.look : words.lookAway, [paragraph(text)]);
     }
   }

@@ -2,9 +2,9 @@
 import type { Engine } from '../engine-client.ts';
 import { fileRow, type FileRowView } from './file-row.ts';
 import type { OpenedView, Receiving } from '../protocol.ts';
-import { byId, setText, show, words } from '../states.ts';
+import { byId, onClick, setText, show, words } from '../states.ts';
 import { messageName } from '../choosing/text-message.ts';
-import { showSignature, startSignature } from './signature.ts';
+import { showSignature } from './signature.ts';
 
 /** Picks a folder, where the browser lets a page write into one. */
 type FolderPicker = (o: { mode: 'readwrite' }) => Promise<FileSystemDirectoryHandle>;
@@ -12,6 +12,7 @@ const folderPicker = (): FolderPicker | undefined =>
   (globalThis as { showDirectoryPicker?: FolderPicker }).showDirectoryPicker;
 
 let fileRows: readonly FileRowView[] = [];
+const toFolder = onClick('to-folder', saveToFolder);
 
 /** Shows what was opened. @param onSaved runs once everything is saved */
 export function showOpened(
@@ -20,9 +21,8 @@ export function showOpened(
   onSaved: () => void,
 ) {
   const isMessage = files.length === 1 && files[0]?.name === messageName && files[0].cid !== undefined;
-  byId('opened-title', HTMLHeadingElement).textContent = isMessage
-    ? words.openedMessage
-    : words.openedTitle(files.length);
+  const title = isMessage ? words.openedMessage : words.openedTitle(files.length);
+  byId('opened-title', HTMLHeadingElement).textContent = title;
   void showSignature(signed, from);
   byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
   setText(byId('note', HTMLQuoteElement), note);
@@ -33,34 +33,25 @@ export function showOpened(
   };
   fileRows = files.map((file) => fileRow(engine, file, { onSaved: noteSaved }));
   byId('files', HTMLUListElement).replaceChildren(...fileRows.map(({ element }) => element));
-  const together = zip && { ...zip, name: words.zipName };
-  byId('together', HTMLUListElement).replaceChildren(
-    ...(together === undefined ? [] : [together]).map(
-      (file) =>
-        fileRow(engine, file, {
-          label: words.allTogether(files.length),
-          button: words.saveAll,
-          onSaved() {
-            isZipSaved = true;
-            noteSaved();
-          },
-        }).element,
-    ),
-  );
-  byId('to-folder', HTMLButtonElement).disabled = false;
+  const noteZip = (): void => {
+    isZipSaved = true;
+    noteSaved();
+  };
+  const asZip = { label: words.allTogether(files.length), button: words.saveAll, onSaved: noteZip };
+  const together = zip === undefined ? [] : [fileRow(engine, { ...zip, name: words.zipName }, asZip).element];
+  byId('together', HTMLUListElement).replaceChildren(...together);
+  toFolder.disabled = false;
   byId('folder-line', HTMLParagraphElement).hidden = files.length < 2 || folderPicker() === undefined;
-  byId('blob-ids', HTMLUListElement).replaceChildren(
-    ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
-  );
+  const cids = files.flatMap(({ cid }) => cid ?? []);
+  byId('blob-ids', HTMLUListElement).replaceChildren(...cids.map(blobId));
   show('opened');
   // Who opens a message wants to read it.
   if (isMessage) void fileRows[0]?.look();
 }
 
 async function saveToFolder(): Promise<void> {
-  const button = byId('to-folder', HTMLButtonElement);
   const rows = fileRows;
-  button.disabled = true;
+  toFolder.disabled = true;
   try {
     const into = await folderPicker()?.({ mode: 'readwrite' });
     // It ends where something else is opened meanwhile.
@@ -68,14 +59,8 @@ async function saveToFolder(): Promise<void> {
   } catch {
     // The dialog was closed; a file that is not saved says so itself.
   } finally {
-    if (rows === fileRows) button.disabled = false;
+    if (rows === fileRows) toFolder.disabled = false;
   }
-}
-
-/** Starts the buttons of the state, once. */
-export function startOpenedFiles(): void {
-  startSignature();
-  byId('to-folder', HTMLButtonElement).addEventListener('click', () => void saveToFolder());
 }
 
 function blobId(cid: string): HTMLLIElement {

@@ -1,9 +1,9 @@
 /** The line that says who signed what was opened, by a name that this browser keeps for a key. */
 import { foldedName } from '../../shared/filename.ts';
+import { fingerprintOf } from '../../shared/link/fingerprint-words.ts';
 import type { ParcelSignature } from '../../shared/link/index.ts';
 import { keepSigner, keptSigners, type KeptSigner } from '../kept/kept-links.ts';
 import { announce, byId, onSubmit, setText, words } from '../states.ts';
-import { fingerprint } from '../words/signer-words.ts';
 
 /** The signature that is shown; another one may be asked for before its words are there. */
 let displayedSignature: ParcelSignature | undefined;
@@ -81,9 +81,12 @@ async function keepName(signed: ParcelSignature): Promise<void> {
   }
 }
 
-/** Starts the form for a name, once. */
-export function startSignature(): void {
-  onSubmit('know-form', () => {
-    if (displayedSignature !== undefined) void keepName(displayedSignature);
-  });
+onSubmit('know-form', () => {
+  if (displayedSignature !== undefined) void keepName(displayedSignature);
+});
+
+/** Returns the six words of a signer. @throws TypeError without the list */
+async function fingerprint(signer: string): Promise<string> {
+  const response = await fetch('web/words.txt');
+  return fingerprintOf(signer, (await response.text()).trim().split('\n'));
 }
