@@ -8,7 +8,7 @@ import { identitiesOf, type Credentials as KnownCredentials } from '../../client
 import { openReceived, recordOf, type OpenedFile } from '../../client/receiving.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
 import { ShareStatus } from '../../shared/api/shares-shapes.ts';
-import { fileKeyOf } from '../../shared/crypto/index.ts';
+import { fileKeyOf, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
 import { openParcel, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
@@ -22,10 +22,10 @@ import { serveCalls, type Running } from './serve-calls.ts';
 import { signIn } from './signed-in.ts';
 import { copiesGone, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
-import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
+import { safeNames, zipBytes, zipped } from './zip.ts';
 
-/** Found link or file that waits for a password or a click. */
-type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<Contents> };
+/** Opens a found link or file, which waits for a password or a click. */
+type Opening = (credentials: Credentials, signal: AbortSignal) => Promise<Contents>;
 /** What was opened, before its files have IDs. */
 type Contents = Omit<OpenedView, 'files'> & { files: Openable[] };
 type Openable = Omit<FileView, 'id'> & {
@@ -38,7 +38,7 @@ type Openable = Omit<FileView, 'id'> & {
 const pool = new BufferPool();
 /** Looks once more at what was found last. */
 let findAgain: ((signal: AbortSignal) => Promise<Found>) | undefined;
-let closed: Closed | undefined;
+let openFound: Opening | undefined;
 /** Of the share that was opened. */
 let opensLeft: number | undefined;
 /** Files of what was opened last, and their ZIP, by their IDs. */
@@ -47,7 +47,7 @@ let lastFile = -1;
 
 /** Looks for something. What was open before is closed. */
 function beginSearch(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
-  [findAgain, closed, opensLeft, files] = [look, undefined, undefined, new Map()];
+  [findAgain, openFound, opensLeft, files] = [look, undefined, undefined, new Map()];
   return look(signal);
 }
 
@@ -74,18 +74,12 @@ async function findShare(
   const http = serviceHttp({ service: link.service });
   const status = await http.json(ShareStatus, { path: `v1/shares/${link.id}`, signal });
   let record: Uint8Array | undefined;
-  closed = {
-    async open(credentials, signal) {
-      // A wrong password costs no other open.
-      if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, opening, signal));
-      const parcel = await openParcel(record, {
-        secret: link.secret,
-        password: credentials.password,
-        identities: () => (credentials.keys === undefined ? [] : identitiesOf({ keys: credentials.keys })),
-        place: link,
-      });
-      return { ...parcel, files: parcelFiles(parcel, link.service) };
-    },
+  openFound = async ({ password, keys }, signal) => {
+    // A wrong password costs no other open.
+    if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, opening, signal));
+    const identities = (): readonly Identity[] => (keys === undefined ? [] : identitiesOf({ keys }));
+    const parcel = await openParcel(record, { secret: link.secret, password, identities, place: link });
+    return { ...parcel, files: parcelFiles(parcel, link.service) };
   };
   const { password, ...about } = status;
   return { kind: 'share', exposed, ...about, needs: password ? 'password' : undefined };
@@ -95,13 +89,11 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
   const { cid, service, fileKey } = link;
   const stored = async (signal: AbortSignal): Promise<ReadableStream<Uint8Array>> =>
     (await openBlob(cid, service, signal)).read();
-  closed = {
-    async open(credentials, signal) {
-      const known =
-        fileKey ?? (await fileKeyOf(await stored(signal), { identities: identitiesOf(knownOf(credentials)) }));
-      const { size } = await openReceived({ cid }, { with: { fileKey: known }, from: service }, signal);
-      return { files: [remoteFile({ cid, name: `${cid}.bin` }, size, known, service)] };
-    },
+  openFound = async (credentials, signal) => {
+    const known =
+      fileKey ?? (await fileKeyOf(await stored(signal), { identities: identitiesOf(knownOf(credentials)) }));
+    const { size } = await openReceived({ cid }, { with: { fileKey: known }, from: service }, signal);
+    return { files: [remoteFile({ cid, name: `${cid}.bin` }, size, known, service)] };
   };
   if (fileKey !== undefined) return { kind: 'blob', exposed };
   const stop = new AbortController();
@@ -151,17 +143,15 @@ function remoteFile(file: { cid: string; name: string }, size: number, fileKey: 
 
 async function findFile({ file }: { file: File }): Promise<Found> {
   const needs = needsOf(await inspect(file));
-  closed = {
-    async open(credentials, signal) {
-      const by = { with: knownOf(credentials) };
-      const { size, stream } = await open(file, { ...by, signal });
-      await cancelQuietly(stream);
-      const name = file.name.replace(/\.(?:age|sealpin|asc)$/i, '') || 'file';
-      async function* read({ signal }: Pick<Running, 'signal'>): AsyncGenerator<Uint8Array> {
-        yield* chunksOf((await open(file, { ...by, signal })).stream);
-      }
-      return { files: [{ name, size, read }] };
-    },
+  openFound = async (credentials, signal) => {
+    const by = { with: knownOf(credentials) };
+    const { size, stream } = await open(file, { ...by, signal });
+    await cancelQuietly(stream);
+    const name = file.name.replace(/\.(?:age|sealpin|asc)$/i, '') || 'file';
+    async function* read({ signal }: Pick<Running, 'signal'>): AsyncGenerator<Uint8Array> {
+      yield* chunksOf((await open(file, { ...by, signal })).stream);
+    }
+    return { files: [{ name, size, read }] };
   };
   return { kind: 'container', needs };
 }
@@ -175,20 +165,13 @@ function opened({ files: all, ...words }: Contents): OpenedView {
   return { ...words, zip: views[all.length], files: views.slice(0, all.length) };
 }
 
+/** All files, as one. */
 function zipOf(all: readonly Openable[]): Openable {
-  return { name: '', size: zipBytes(zipEntries(all)), read: (running) => zipped(zipEntries(all, running)) };
-}
-
-/** All files, as an archive has them. */
-function zipEntries(all: readonly Openable[], running?: Pick<Running, 'signal' | 'stalled'>): ZipEntry[] {
   const names = safeNames(all.map(({ name }) => name));
-  return all.map(({ size = 0, read }, index) => ({
-    name: names[index] ?? '',
-    size,
-    async *read() {
-      if (running !== undefined) yield* read(running);
-    },
-  }));
+  const listed = all.map(({ size = 0, read }, index) => ({ name: names[index] ?? '', size, read }));
+  const read: Openable['read'] = (running) =>
+    zipped(listed.map((each) => ({ ...each, read: () => each.read(running) })));
+  return { name: '', size: zipBytes(listed), read };
 }
 
 function fileWithId(id: number): Openable {
@@ -208,8 +191,8 @@ serveCalls<Receiving>({
     return beginSearch(findAgain, signal);
   },
   async open(credentials, { signal }) {
-    if (closed === undefined) throw new SealpinError('link_invalid');
-    return opened(await closed.open(credentials, signal));
+    if (openFound === undefined) throw new SealpinError('link_invalid');
+    return opened(await openFound(credentials, signal));
   },
   opensLeft: async () => opensLeft,
   async save(argument, { signal, report, stalled }) {
@@ -251,11 +234,10 @@ serveCalls<Receiving>({
       if (ranges !== undefined) yield* chunksOf(await ranges.read({ start, end: Math.min(end, size) }));
     }
     port.addEventListener('message', ({ data, ports: [to] }: MessageEvent<RangeWanted>) => {
+      if (to === undefined) return;
+      const size = data.end - data.start;
       // The browser hears of a failure over the port, and of nothing else.
-      if (to !== undefined)
-        writeTo({ kind: 'stream', port: to }, bytesOf(data), { size: data.end - data.start, signal, pool }).catch(
-          () => undefined,
-        );
+      writeTo({ kind: 'stream', port: to }, bytesOf(data), { size, signal, pool }).catch(() => undefined);
     });
     port.start();
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));

@@ -9,14 +9,8 @@ import { identitiesOf } from '../../client/credentials.ts';
 import { handOver } from '../../client/inboxes.ts';
 import { removeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
-import {
-  changeShare,
-  revokeShare,
-  sendFiles,
-  sharesPage,
-  type Shared,
-  type ShareOptions,
-} from '../../client/sharing.ts';
+import { changeShare, revokeShare, sendFiles, sharesPage } from '../../client/sharing.ts';
+import type { Shared, ShareOptions } from '../../client/sharing.ts';
 import { FileList, Receipt } from '../../shared/api.ts';
 import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
@@ -44,13 +38,11 @@ function reportedProgress(
   files: readonly FileToSend[],
   { report }: Running,
 ): { fetch: Fetch; onProgress: (bytes: number) => void } {
-  const ends = files.map(
-    (
-      (sum) => (file: FileToSend) =>
-        (sum += detachedPayloadBytes(file instanceof File ? file.size : zipBytes(zipEntriesOf(file))))
-    )(0),
-  );
-  const total = ends.at(-1) ?? 0;
+  let total = 0;
+  const ends = files.map((file) => {
+    total += detachedPayloadBytes(file instanceof File ? file.size : zipBytes(zipEntriesOf(file)));
+    return total;
+  });
   const at = (bytes: number) => {
     const file = ends.findIndex((end) => bytes < end);
     return { total, file: file < 0 ? files.length - 1 : file };
@@ -84,10 +76,7 @@ function outgoing(files: readonly FileToSend[]): Outgoing[] {
     if (file instanceof File) return { source: file, name: file.name, type: file.type };
     const entries = zipEntriesOf(file);
     const chunks = zipped(entries);
-    const source = pulled({
-      next: async () => (await chunks.next()).value,
-      cancel: () => chunks.return(undefined),
-    });
+    const source = pulled({ next: async () => (await chunks.next()).value, cancel: () => chunks.return(undefined) });
     return { source, name: file.name, type: 'application/zip', size: zipBytes(entries) };
   });
 }
@@ -141,10 +130,8 @@ serveCalls<Sending>({
     const sent = await sendFiles(serviceHttp({ ...signedIn(), fetch }), outgoing(files), options, {
       expiresAt: storedUntil(terms),
     });
-    storedFor.set(
-      sent.share.id,
-      sent.files.map(({ fileId }) => fileId),
-    );
+    const stored = sent.files.map(({ fileId }) => fileId);
+    storedFor.set(sent.share.id, stored);
     return view(sent, terms);
   },
   async sendOn({ fileId, terms, words }, { signal }) {
@@ -226,13 +213,8 @@ serveCalls<Sending>({
   },
   async deliver({ files, words }, running) {
     if (inbox === undefined) throw new SealpinError('link_invalid');
-    const handedOver = await handOver(inbox, outgoing(files), {
-      ...words,
-      ...reportedProgress(files, running),
-      signal: running.signal,
-    });
+    const options = { ...words, ...reportedProgress(files, running), signal: running.signal };
+    const handedOver = await handOver(inbox, outgoing(files), options);
     return { count: handedOver.files.length };
   },
 });
-
-// A page that received before this one may have been closed early.

@@ -15,6 +15,8 @@ export type ZipEntry = {
   read(): AsyncIterable<Uint8Array>;
 };
 
+type About = Omit<ZipEntry, 'read'>;
+
 /** From here on a number takes 8 bytes elsewhere (section 4.4.1.4). */
 const max32 = 0xffff_ffff;
 const max16 = 0xffff;
@@ -35,7 +37,7 @@ function packed(...fields: readonly (readonly [2 | 4 | 8, number])[]): Uint8Arra
 }
 
 /** Fields of a local header and of one in the central directory that are the same. */
-function commonFields(entry: ZipEntry, is64: boolean) {
+function commonFields(entry: About, is64: boolean) {
   const date = entry.modified ?? new Date();
   const year = Math.min(Math.max(date.getFullYear(), 1980), 2107);
   return [
@@ -48,7 +50,7 @@ function commonFields(entry: ZipEntry, is64: boolean) {
 }
 
 /** The header before a file. One of a large file says so, because its sizes then take 8 bytes. */
-function localHeader(entry: ZipEntry, name: Uint8Array): Uint8Array<ArrayBuffer> {
+function localHeader(entry: About, name: Uint8Array): Uint8Array<ArrayBuffer> {
   const is64 = entry.size >= max32;
   const size = is64 ? max32 : 0;
   // The sizes are those behind the file; these places say how wide they are.
@@ -79,7 +81,7 @@ function descriptor(crc: number, size: number): Uint8Array<ArrayBuffer> {
 }
 
 /** An entry of the central directory. @param offset of its local header */
-function centralHeader(entry: ZipEntry, name: Uint8Array, offset: number, crc: number): Uint8Array<ArrayBuffer> {
+function centralHeader(entry: About, name: Uint8Array, offset: number, crc: number): Uint8Array<ArrayBuffer> {
   const extra = extraOf([
     ...(entry.size >= max32 ? [entry.size, entry.size] : []),
     ...(offset >= max32 ? [offset] : []),
@@ -125,7 +127,7 @@ function endRecords(count: number, offset: number, bytes: number): Uint8Array<Ar
 }
 
 /** Bytes of an archive of these files. */
-export function zipBytes(entries: readonly ZipEntry[]): number {
+export function zipBytes(entries: readonly About[]): number {
   let offset = 0;
   let directory = 0;
   for (const entry of entries) {
