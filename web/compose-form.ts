@@ -4,7 +4,7 @@ import { dayText, durationText, sizeText } from './amounts.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
 import { filesOrFolder } from './choosing/dropped-files.ts';
 import { startPasswordField } from './password-field.ts';
-import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
+import type { FileToSend, FormTerms, InvitationView, SenderWords } from './protocol.ts';
 import { badgeText } from './receiving/file-kind.ts';
 import { sendableName, sendableText, type SendableName } from './sendable-name.ts';
 import { askLimits, type ServiceLimits } from './kept/change-dialog.ts';
@@ -77,6 +77,12 @@ export async function readLimits(): Promise<ServiceLimits> {
 export function showLimits(text: string | undefined): void {
   limits = text;
   showFiles();
+}
+
+/** How much more may be sent, in words. */
+export function roomTexts({ files, bytes }: Pick<InvitationView, 'files' | 'bytes'>): string[] {
+  const texts = files === undefined ? [] : [words.guestFiles(files)];
+  return bytes === undefined ? texts : [...texts, words.guestSize(sizeText(bytes, locale))];
 }
 
 /** Shows the form again, with what is wrong, at the field that it is about. */
@@ -168,24 +174,26 @@ function sendable(file: FileToSend): FileToSend {
   return sent;
 }
 
+/** What opens the link, as it is chosen. */
+function chosenWay(): 'link' | 'password' | 'keys' {
+  if (byId('by-link', HTMLInputElement).checked) return 'link';
+  return byId('by-password', HTMLInputElement).checked ? 'password' : 'keys';
+}
+
 /** Shows the field of the way that is chosen. */
 function showWays(): void {
-  byId('password-field', HTMLDivElement).hidden = !byId('by-password', HTMLInputElement).checked;
-  byId('keys-field', HTMLDivElement).hidden = !byId('by-keys', HTMLInputElement).checked;
+  byId('password-field', HTMLDivElement).hidden = chosenWay() !== 'password';
+  byId('keys-field', HTMLDivElement).hidden = chosenWay() !== 'keys';
 }
 
 /** Shows the terms in one line, and says so where links end before the chosen time. */
 function showTerms(): void {
   const latest = purpose?.latest;
   const chosenMs = Number(byId('expires', HTMLSelectElement).value);
-  const way = byId('by-link', HTMLInputElement).checked
-    ? words.withLink
-    : byId('by-password', HTMLInputElement).checked
-      ? words.withPassword
-      : words.withKeys;
+  const ways = { link: words.withLink, password: words.withPassword, keys: words.withKeys };
   const count = Number(byId('opens', HTMLSelectElement).value);
-  const line = [words.expiresIn(durationText(chosenMs / 1000, locale)), words.opensCount(count), way];
-  byId('terms-line', HTMLSpanElement).textContent = line.join(' · ');
+  const line = [words.expiresIn(durationText(chosenMs / 1000, locale)), words.opensCount(count), ways[chosenWay()]];
+  byId('terms-line', HTMLSpanElement).textContent = dotted(...line);
   const isCut = latest !== undefined && Date.now() + chosenMs > Date.parse(latest);
   setText(byId('expires-end', HTMLParagraphElement), isCut ? words.guestEnd(dayText(latest, locale)) : undefined);
 }
@@ -193,9 +201,7 @@ function showTerms(): void {
 function submit(): void {
   const password = byId('password', HTMLInputElement);
   const keys = byId('keys', HTMLTextAreaElement);
-  const hasTerms = purpose?.hasTerms === true;
-  const byPassword = hasTerms && byId('by-password', HTMLInputElement).checked;
-  const byKeys = hasTerms && byId('by-keys', HTMLInputElement).checked;
+  const way = purpose?.hasTerms === true ? chosenWay() : 'link';
   const note = sendableText(byId('note', HTMLTextAreaElement).value);
   const from = sendableText(byId('from', HTMLInputElement).value).replace(/\s+/g, ' ');
   const isAlone = purpose?.fixed === undefined && chosenFiles.length === 0;
@@ -206,16 +212,16 @@ function submit(): void {
   const bytes = new TextEncoder().encode(note).length;
   const most = noteBytes[isAlone ? 'alone' : 'beside'];
   if (bytes > most) return complainAt('note', words.noteTooLong(bytes, most));
-  if (byPassword && password.value === '') return complainAt('password', words.passwordMissing);
-  if (byKeys && keys.value.trim() === '') return complainAt('keys', words.keysMissing);
+  if (way === 'password' && password.value === '') return complainAt('password', words.passwordMissing);
+  if (way === 'keys' && keys.value.trim() === '') return complainAt('keys', words.keysMissing);
   complain(undefined);
   purpose?.submit({
     files: isAlone ? [messageFile(note)] : chosenFiles,
     terms: {
       expiresInMs: Number(byId('expires', HTMLSelectElement).value),
       opens: Number(byId('opens', HTMLSelectElement).value),
-      password: byPassword ? password.value : undefined,
-      keys: byKeys ? keys.value : undefined,
+      password: way === 'password' ? password.value : undefined,
+      keys: way === 'keys' ? keys.value : undefined,
     },
     words: { note: isAlone ? undefined : note || undefined, from: from || undefined },
   });

@@ -113,28 +113,25 @@ function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void 
   return { element, focus: () => [sendOn, remove].find(({ hidden }) => !hidden)?.focus() };
 }
 
+const asSent = (file: StoredView) => [{ name: shownName(file), size: file.size }];
+
 function composeShare(file: StoredView): void {
-  const fixed = [{ name: shownName(file), size: file.size }];
   clearCompose();
   compose({
     title: words.sendOnTitle,
     text: words.sendOnText,
     button: words.newLink,
     hasTerms: true,
-    fixed,
-    submit: (draft) => void sendOn(file, fixed, draft),
+    fixed: asSent(file),
+    submit: (draft) => void sendOn(file, draft),
     back: () => show('stored'),
   });
 }
 
-async function sendOn(
-  { fileId }: StoredView,
-  shared: readonly { name: string; size: number }[],
-  { terms, words: said }: ComposedDraft,
-): Promise<void> {
+async function sendOn(file: StoredView, { terms, words: said }: ComposedDraft): Promise<void> {
+  const asked = { fileId: file.fileId, terms, words: said };
   try {
-    const view = await transfer((options) => accountEngine.call('sendOn', { fileId, terms, words: said }, options));
-    showLink(view, shared);
+    showLink(await transfer((options) => accountEngine.call('sendOn', asked, options)), asSent(file));
   } catch (error) {
     const text = textOf(error);
     if (text !== undefined) composeAgain(text);

@@ -1,6 +1,6 @@
 /** Progress text: how much, how fast, how long. */
 import { durationText, percentText, sizeText } from './amounts.ts';
-import { locale, setTitle, words } from './states.ts';
+import { dotted, locale, setTitle, words } from './states.ts';
 
 /** Time over which the speed is the mean, in ms: a pause does not spoil it for long. */
 const meanMs = 8_000;
@@ -28,7 +28,7 @@ export function followProgress(name: string, tell: (text: string) => void) {
       while (seen.length > 2 && at - (seen[0]?.at ?? at) > meanMs) seen.shift();
       const fraction = total === undefined ? undefined : total === 0 ? 1 : bytes / total;
       if (fraction !== undefined) setTitle(`${percentText(fraction, locale)} · ${name}`);
-      tell([...amountTexts(bytes, total, fraction), ...speedTexts(seen, bytes, total)].join(' · '));
+      tell(dotted(...amountTexts(bytes, total, fraction), ...speedTexts(seen, bytes, total)));
       return fraction;
     },
     end(): void {
@@ -48,6 +48,6 @@ function speedTexts(seen: readonly { at: number; bytes: number }[], bytes: numbe
   const [first, last] = [seen[0], seen.at(-1)];
   if (first === undefined || last === undefined || last.at - first.at < observedMs) return [];
   const speed = ((last.bytes - first.bytes) / (last.at - first.at)) * 1000;
-  const left = total === undefined ? [] : [words.timeLeft(durationText((total - bytes) / speed, locale))];
-  return [words.speed(sizeText(speed, locale)), ...left];
+  const left = total === undefined ? undefined : words.timeLeft(durationText((total - bytes) / speed, locale));
+  return [words.speed(sizeText(speed, locale)), left];
 }

@@ -39,10 +39,7 @@ export type OpenedView = {
 };
 
 /** A delivery to an inbox, or why it does not open: `foreign` is sealed to another key. */
-export type DeliveryView = {
-  id: string;
-  receivedAt: string;
-} & (
+export type DeliveryView = { id: string; receivedAt: string } & (
   | { from: string | undefined; files: readonly { name: string; size: number }[] }
   | { problem: 'foreign' | 'absent' | 'other' }
 );
@@ -97,23 +94,15 @@ export type FolderToSend = { name: string; size: number; files: readonly { path:
 export type FileToSend = File | FolderToSend;
 
 /** Terms of a share. `expiresInMs` from now. */
-export type FormTerms = {
-  expiresInMs: number;
-  opens: number;
-  password?: string | undefined;
-  keys?: string | undefined;
-};
+export type FormTerms = { expiresInMs: number; opens: number } & Credentials;
 
 /** Words of the sender to the receiver. */
 export type SenderWords = { note?: string | undefined; from?: string | undefined };
 
 /** A share that was made. */
-export type LinkView = {
+export type LinkView = Pick<Share, 'createdAt' | 'opens' | 'expiresAt'> & {
   link: string;
   shareId: string;
-  createdAt: string;
-  opens: number;
-  expiresAt: string;
   needs?: 'password' | 'keys' | undefined;
 };
 

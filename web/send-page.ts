@@ -9,10 +9,11 @@ import {
   compose,
   composeAgain,
   readLimits,
+  roomTexts,
   showLimits,
   startCompose,
-  type ComposedDraft,
 } from './compose-form.ts';
+import type { ComposedDraft } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver, speakToGuests } from './failure-words.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
@@ -58,12 +59,9 @@ async function showServiceLimits(): Promise<void> {
     showLimits(words.fileLimit(sizeText(maxFileBytes, locale)));
 }
 
-function guestText({ expiresAt, files, bytes }: InvitationView): string {
-  const room = [
-    ...(files === undefined ? [] : [words.guestFiles(files)]),
-    ...(bytes === undefined ? [] : [words.guestSize(sizeText(bytes, locale))]),
-  ];
-  return words.guestText(expiresAt === undefined ? undefined : dayText(expiresAt, locale), room.join(', '));
+function guestText(view: InvitationView): string {
+  const until = view.expiresAt === undefined ? undefined : dayText(view.expiresAt, locale);
+  return words.guestText(until, roomTexts(view).join(', '));
 }
 
 async function sendDraft(draft: ComposedDraft): Promise<void> {
@@ -72,10 +70,8 @@ async function sendDraft(draft: ComposedDraft): Promise<void> {
   try {
     const names = files.map(({ name }) => name);
     const view = await transfer((options) => sendingEngine.call('send', { files, ...about }, options), names);
-    showLink(
-      view,
-      files.map(({ name, size }) => ({ name, size })),
-    );
+    const sent = files.map(({ name, size }) => ({ name, size }));
+    showLink(view, sent);
   } catch (error) {
     showSendingFailure(error, draft);
   }

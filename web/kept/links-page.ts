@@ -1,4 +1,5 @@
 /** The document of `/links`: the links that this browser keeps, as the service sees them now. */
+import type { ShareStatus } from '../../shared/api/shares-shapes.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
@@ -37,9 +38,7 @@ import { removeLeftBehind } from './left-behind.ts';
  * State of a link as it was seen. `unknown`: the service does not have it; `unasked`: it gave no
  * answer that says anything.
  */
-type Seen =
-  | { state: 'active' | 'used_up' | 'expired' | 'revoked'; opensLeft: number; expiresAt: string }
-  | { state: 'unknown' | 'unasked' };
+type Seen = Pick<ShareStatus, 'state' | 'opensLeft' | 'expiresAt'> | { state: 'unknown' | 'unasked' };
 
 const keyDialog = byId('key', HTMLDialogElement);
 const keptLinkList = byId('kept-links', HTMLUListElement);
