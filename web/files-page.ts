@@ -4,7 +4,7 @@ import { askForKey, failureTextOrForm, type KeyRequest } from './api-key-form.ts
 import { startChosenName } from './choosing/chosen-name.ts';
 import { clearCompose, compose, composeAgain, readLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { attempt } from './attempt.ts';
-import { startConfirming } from './confirm-dialog.ts';
+import { confirmFirst } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import type { StoredView } from './protocol.ts';
@@ -15,7 +15,6 @@ import { transfer } from './transfer.ts';
 const accountEngine = startSending();
 let scopes: readonly string[] = [];
 let fileCursor: string | undefined;
-const confirmDeleting = startConfirming('deleting');
 const storedFileList = byId('stored-files', HTMLDivElement);
 const more = onClick('stored-more', showFilePage);
 
@@ -140,8 +139,8 @@ async function sendOn(file: StoredView, { terms, words: said }: ComposedDraft): 
 
 function confirmDeletion(file: StoredView, element: HTMLElement): void {
   const text = file.isPlain ? words.deletingPlainText : words.deletingText;
-  byId('deleting-text', HTMLParagraphElement).textContent = text;
-  confirmDeleting(shownName(file), () => void remove(file, element));
+  const question = { title: words.deletingTitle, text, yes: words.delete };
+  confirmFirst(question, shownName(file), () => void remove(file, element));
 }
 
 async function remove(file: StoredView, element: HTMLElement): Promise<void> {

@@ -1,7 +1,7 @@
 /** The state that lists the links which an invitation has made, to be taken back. */
 import { dayText } from './amounts.ts';
 import { attempt } from './attempt.ts';
-import { startConfirming } from './confirm-dialog.ts';
+import { confirmFirst } from './confirm-dialog.ts';
 import { isEngineError, type Engine } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
 import { keptLinks } from './kept/kept-links.ts';
@@ -12,7 +12,7 @@ type Sender = Engine<Sending>;
 
 const madeLinkList = byId('made-links', HTMLUListElement);
 const more = byId('links-more', HTMLButtonElement);
-const confirmTakingMade = startConfirming('taking');
+const taking = { title: words.takingTitle, text: words.takingText, yes: words.takeBack };
 /** Names of files that this browser keeps, by the links that lead to them. */
 let keptNames: ReadonlyMap<string, string> = new Map();
 let cursor: string | undefined;
@@ -41,7 +41,7 @@ function madeLinkRow(engine: Sender, link: MadeLinkView): HTMLElement {
   take.id = `take-${link.shareId}`;
   take.setAttribute('aria-labelledby', `${take.id} ${about.id}`);
   const taken = () => void takeBackMade(engine, link, element);
-  take.addEventListener('click', () => confirmTakingMade(aboutText(link), taken));
+  take.addEventListener('click', () => confirmFirst(taking, aboutText(link), taken));
   return element;
 }
 
@@ -98,7 +98,6 @@ export function showMadeLinks(engine: Sender): void {
 
 /** Starts the buttons of the state, once. @param back leaves it */
 export function startMadeLinks(engine: Sender, back: () => void): void {
-  byId('taking-text', HTMLParagraphElement).textContent = words.takingText;
   more.addEventListener('click', () => void showPage(engine));
   leave = back;
   onClick('links-back', back);

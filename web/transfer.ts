@@ -2,8 +2,12 @@
 import { percentText } from './amounts.ts';
 import type { CallOptions } from './engine-client.ts';
 import { followProgress } from './progress-text.ts';
-import { announce, byId, locale, setText, show, words } from './states.ts';
+import { announce, byId, locale, onClick, setText, show, words } from './states.ts';
 import { whileOpen } from './stay-open.ts';
+
+/** Ends what is sent. */
+let stop = new AbortController();
+onClick('sending-cancel', () => stop.abort());
 
 /**
  * Shows the progress of `work`, and hands out its result. The button aborts the signal that `work`
@@ -11,14 +15,13 @@ import { whileOpen } from './stay-open.ts';
  * @param names of the files, in the order in which they are sent
  */
 export function transfer<T>(work: (options: CallOptions) => Promise<T>, names: readonly string[] = []): Promise<T> {
-  const stop = new AbortController();
+  stop = new AbortController();
   const bar = byId('sending-bar', HTMLProgressElement);
   const amount = byId('sending-amount', HTMLParagraphElement);
   const current = byId('sending-file', HTMLParagraphElement);
   bar.removeAttribute('value');
   setText(amount, undefined);
   current.hidden = true;
-  byId('sending-cancel', HTMLButtonElement).onclick = () => stop.abort();
   show('sending');
   const progress = followProgress(names[0] ?? '', (text) => setText(amount, text));
   const onProgress = (bytes: number, total?: number, file?: number): void => {

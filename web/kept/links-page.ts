@@ -3,7 +3,7 @@ import type { ShareStatus } from '../../shared/api/shares-shapes.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
-import { startConfirming } from '../confirm-dialog.ts';
+import { confirmFirst } from '../confirm-dialog.ts';
 import { EngineError, isEngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
 import { forgetOpening } from '../kept-opening.ts';
 import type { Sending } from '../protocol.ts';
@@ -42,9 +42,9 @@ type Seen = Pick<ShareStatus, 'state' | 'opensLeft' | 'expiresAt'> | { state: 'u
 
 const keyDialog = byId('key', HTMLDialogElement);
 const keptLinkList = byId('kept-links', HTMLUListElement);
-const confirmTakingKept = startConfirming('taking');
 const enterChange = startChanging();
-const confirmForgetting = startConfirming('forgetting');
+const taking = { title: words.takingTitle, text: words.takingKeptText, yes: words.takeBack };
+const forgetting = { title: words.forgettingTitle, text: words.forgettingText, yes: words.forgetAll, no: words.back };
 const states: readonly string[] = ['active', 'used_up', 'expired', 'revoked'];
 
 /** Refusals of a key, after which another one may do it. */
@@ -127,7 +127,7 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
     void withKey((sender) => looking(change(sender, link, terms, made), link, made));
   changing?.addEventListener('click', () => enterChange({ ...link, opens: made.opens }, submit));
   const confirmed = () => void withKey((sender) => looking(takeBackKept(sender, link, made), link, made));
-  take?.addEventListener('click', () => confirmTakingKept(namesText(link), confirmed));
+  take?.addEventListener('click', () => confirmFirst(taking, namesText(link), confirmed));
   forget?.addEventListener('click', () => void tried(() => forgetOne(link, element)));
   return made;
 }
@@ -266,9 +266,8 @@ async function showKeptLinks(): Promise<void> {
 
 translate();
 void removeLeftBehind();
-byId('taking-text', HTMLParagraphElement).textContent = words.takingKeptText;
 show('kept');
-onClick('forget', () => confirmForgetting('', () => void tried(forgetAll)));
+onClick('forget', () => confirmFirst(forgetting, '', () => void tried(forgetAll)));
 onClick('key-no', () => keyDialog.close());
 keyDialog.addEventListener('close', () => keyCheck?.abort());
 onSubmit('key-form', () => enterKey?.());

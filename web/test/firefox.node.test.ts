@@ -143,7 +143,7 @@ withBrowser('Firefox', () => {
     await visit.page.evaluate('void location.reload()');
     await visit.says('Opens 5 more times, until ');
     await visit.click('#forget');
-    await visit.click('#forgetting-yes');
+    await visit.click('#confirming-yes');
     await visit.says('This browser remembers no links.');
     expect(await visit.run(readStorage)).toEqual(nothing);
   });

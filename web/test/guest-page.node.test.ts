@@ -84,7 +84,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('button', { name: 'Keep it' }).click();
     expect(await rows.count()).toBe(2);
     await rows.first().getByRole('button', { name: 'Take it back' }).click();
-    await page.locator('#taking-yes').click();
+    await page.locator('#confirming-yes').click();
     await expect.poll(() => rows.count()).toBe(1);
     expect(await page.getByRole('status').first().innerText()).toMatch(/^2 files, .*: taken back\.$/);
     await expect(receive(taken)).rejects.toMatchObject({ code: 'gone' });
@@ -202,7 +202,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#made-links button').waitFor();
     await other.host.invitation.revoke(other.id);
     await page.locator('#made-links button').click();
-    await page.locator('#taking-yes').click();
+    await page.locator('#confirming-yes').click();
     await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
     await page.goto('about:blank');
     await page.goto(link);
@@ -287,7 +287,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#compose-error', { hasText: 'This invitation cannot store more now' }).waitFor();
     await page.getByRole('button', { name: 'Your links' }).click();
     await page.locator('#made-links button').click();
-    await page.locator('#taking-yes').click();
+    await page.locator('#confirming-yes').click();
     await page.getByText('No link was made with this invitation').waitFor();
     await page.getByRole('button', { name: 'Send files' }).click();
     await shows(page, 'compose');
@@ -322,9 +322,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(await focused()).toBe('links-title');
       await tabTo(/^take-/);
       await page.keyboard.press('Enter');
-      await page.locator('#taking[open]').waitFor();
+      await page.locator('#confirming[open]').waitFor();
       expect(await violations(page)).toEqual([]);
-      expect(await focused()).toBe('taking-no');
+      expect(await focused()).toBe('confirming-no');
       await page.keyboard.press('Escape');
       await tabTo(/^links-back$/);
       await page.keyboard.press('Enter');
@@ -373,7 +373,7 @@ for (const name of long ? (['Firefox', 'WebKitGTK'] as const) : []) {
       await visit.shows('links');
       await visit.says('opened 1 of 5 times');
       await visit.click('#made-links button');
-      await visit.click('#taking-yes');
+      await visit.click('#confirming-yes');
       await visit.says('taken back');
       await expect(receive(sent)).rejects.toMatchObject({ code: 'gone' });
       expect((await sender.connection.list()).files).toEqual([]);

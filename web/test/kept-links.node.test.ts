@@ -110,7 +110,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   async function takeBack(page: Page): Promise<void> {
     await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
-    await page.locator('#taking-yes').click();
+    await page.locator('#confirming-yes').click();
   }
 
   test('a link without a tick leaves nothing behind, and the page says so', async () => {
@@ -159,7 +159,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(readDatabases)).not.toContain(apiKey);
     await page.evaluate(leaveTraces);
     await page.locator('#forget').click();
-    await page.locator('#forgetting-yes').click();
+    await page.locator('#confirming-yes').click();
     await expect.poll(() => rows(page).count()).toBe(0);
     expect(await page.evaluate(readStorage)).toEqual({ ...nothing, files: ['sealpin-received'] });
     expect(await page.evaluate(readPrivateFiles)).toEqual({});
@@ -232,7 +232,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const other = await page.context().newPage();
       await list(other);
       await other.locator('#forget').click();
-      await other.locator('#forgetting-yes').click();
+      await other.locator('#confirming-yes').click();
       await expect.poll(() => rows(other).count()).toBe(0);
       await other.close();
     };
@@ -352,7 +352,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#kept-key:not([hidden])').waitFor();
     expect(await page.evaluate(readDatabases)).toContain(itemOf(invitation.split('#'), 1));
     await page.locator('#forget').click();
-    await page.locator('#forgetting-yes').click();
+    await page.locator('#confirming-yes').click();
     await expect.poll(() => page.evaluate(readStorage)).toEqual(nothing);
     expect(await page.locator('#kept-key').isVisible()).toBe(false);
   });

@@ -225,7 +225,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await page.goto(`${receiver.root}links`);
       const take = async (): Promise<void> => {
         await page.locator('#kept-links .take').click();
-        await page.locator('#taking-yes').click();
+        await page.locator('#confirming-yes').click();
         await page.locator('#key[open]').waitFor();
       };
       await take();

@@ -143,7 +143,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await open(await signedLink())).toMatch(/^Signed with the key /);
     await page.goto(`${receiver.root}links`);
     await page.locator('#forget').click();
-    await page.locator('#forgetting-yes').click();
+    await page.locator('#confirming-yes').click();
     await expect.poll(() => page.locator('#kept-signers').isVisible()).toBe(false);
     expect(await page.evaluate(readStorage)).toMatchObject({ ...nothing, session: expect.anything() });
     expect(await open(await signedLink())).toMatch(/^Signed with the key /);

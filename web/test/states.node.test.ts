@@ -132,7 +132,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       what: 'deletes',
       use: async (page: Page) => {
         await row(page, 'before').locator('.delete').click();
-        await page.locator('#deleting-yes').click();
+        await page.locator('#confirming-yes').click();
       },
     },
     {

@@ -20,12 +20,16 @@ export const documents = [
   { paths: ['open', 's', 'b'], states: ['waiting', 'receive', 'opened'], entry: 'receive-page.ts' },
   {
     paths: ['', 'send'],
-    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'taking', 'about'],
+    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'confirming', 'about'],
     entry: 'send-page.ts',
   },
   { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], entry: 'drop-page.ts' },
-  { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing'], entry: 'files-page.ts' },
-  { paths: ['links'], states: ['kept', 'changing', 'taking'], entry: 'kept/links-page.ts' },
+  {
+    paths: ['files'],
+    states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing', 'confirming'],
+    entry: 'files-page.ts',
+  },
+  { paths: ['links'], states: ['kept', 'changing', 'confirming'], entry: 'kept/links-page.ts' },
   { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], entry: 'inbox/inbox-page.ts' },
 ];
 

@@ -299,7 +299,7 @@ const owning: State[] = [
     async go(j) {
       await listed(j);
       await j.click('#kept-links .take');
-      await j.click('#taking-yes');
+      await j.click('#confirming-yes');
       await j.fill('#key-field', (await j.account()).apiKey);
       await j.page.locator('#key-keep').check();
       await j.page.keyboard.press('Enter');
@@ -313,7 +313,7 @@ const owning: State[] = [
     async go(j) {
       await listed(j);
       await j.click('#kept-links .take');
-      await j.click('#taking-yes');
+      await j.click('#confirming-yes');
       await j.page.locator('#key[open]').waitFor();
     },
   },
