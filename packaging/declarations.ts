@@ -35,10 +35,8 @@ export async function writeDeclarations(entries: readonly string[], outDir: stri
     tsBuildInfoFile: null,
   };
   const files = entries.map((entry) => join(root, entry));
-  await writeFile(
-    project,
-    JSON.stringify({ extends: join(root, 'client/tsconfig.json'), compilerOptions, files, include: [] }),
-  );
+  const config = { extends: join(root, 'client/tsconfig.json'), compilerOptions, files, include: [] };
+  await writeFile(project, JSON.stringify(config));
   await promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', project]);
   await rm(project);
   const written = (await readdir(outDir, { recursive: true })).filter((path) => path.endsWith('.d.ts'));

@@ -59,8 +59,8 @@ function folderOf(name: string, from: string): string | undefined {
   }
 }
 
-/** The files of a package, without those of packages inside it. */
-async function filesIn(folder: string): Promise<string[]> {
+/** The files of a package, from its folder, without those of packages inside it. */
+export async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile())

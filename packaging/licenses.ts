@@ -14,11 +14,8 @@ export async function licensesOf(inputs: readonly string[]): Promise<string> {
     .toSorted()
     .map(async (folder) => {
       const path = join(packageRoot(), folder);
-      const { name, version, license } = JSON.parse(await readFile(join(path, 'package.json'), 'utf8')) as {
-        name: string;
-        version: string;
-        license?: string;
-      };
+      const manifest = JSON.parse(await readFile(join(path, 'package.json'), 'utf8')) as Record<string, string>;
+      const { name, version, license } = manifest;
       const files = (await readdir(path)).filter((file) => /^licen[cs]e/i.test(file));
       if (license === undefined) throw new TypeError(`${folder} names no license`);
       const licenses = await Promise.all(files.map((file) => readFile(join(path, file), 'utf8')));

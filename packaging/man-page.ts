@@ -38,22 +38,17 @@ function titleLines(name: string, section: number, what: string, version: string
 function mainPage(manual: string, commands: readonly Command[], version: string): string {
   const tokens = lexer(manual);
   const first = tokens.findIndex((token) => isHeading(token, 2));
-  const begin = tokens.findIndex(
-    (token) => isHeading(token, 3) && (token as Tokens.Heading).text.startsWith('sealpin '),
-  );
+  const isCommand = (token: Token): boolean => isHeading(token, 3) && token.raw.startsWith('### sealpin ');
+  const begin = tokens.findIndex(isCommand);
   const end = tokens.findIndex((token, index) => index > begin && isHeading(token, 2));
-  const rows = commands.flatMap((each) => [
-    '.TP',
-    String.raw`\fB${escaped(pageName(each), true)}\fR(1)`,
-    escaped(each.summary),
-  ]);
+  const rows = commands.flatMap((each) => ['.TP', `${bold(pageName(each))}(1)`, escaped(each.summary)]);
   return [
     ...titleLines('sealpin', 1, 'encrypt files, store them on IPFS and send them', version),
     ...tokens.slice(first, begin).flatMap(blockLines),
     ...rows,
     ...tokens.slice(end).flatMap(blockLines),
     '.SH SEE ALSO',
-    manualPages.map((name) => String.raw`\fBsealpin\-${escaped(name, true)}\fR(7)`).join(', '),
+    manualPages.map((name) => `${bold(`sealpin-${name}`)}(7)`).join(', '),
     '',
   ].join('\n');
 }
@@ -76,26 +71,23 @@ function commandPage(command: Command, text: string, version: string): string {
     if (arg.type === 'positional') return [`<${name}>`, arg.description];
     return [arg.type === 'string' ? `--${name} <${arg.valueHint}>` : `--${name}`, arg.description];
   });
+  const examples = command.examples.map((example) => {
+    return ['.TP', guardedText(escaped(example.does)), '.nf', codeLine(example.command), '.fi'];
+  });
   return [
     ...titleLines(pageName(command), 1, command.summary, version),
     '.SH SYNOPSIS',
-    String.raw`\fB${escaped(synopsis(command), true)}\fR`,
+    bold(synopsis(command)),
     '.SH DESCRIPTION',
     ...about.flatMap(blockLines),
     '.SH ARGUMENTS AND FLAGS',
-    ...rows.flatMap(([term, says]) => ['.TP', String.raw`\fB${escaped(term, true)}\fR`, guardedText(escaped(says))]),
+    ...rows.flatMap(([term, says]) => ['.TP', bold(term), guardedText(escaped(says))]),
     '.SH EXAMPLES',
-    ...command.examples.flatMap(({ command: line, does }) => [
-      '.TP',
-      guardedText(escaped(does)),
-      '.nf',
-      codeLine(line),
-      '.fi',
-    ]),
+    ...examples.flat(),
     '.SH EXIT STATUS',
-    String.raw`As \fBsealpin\fR(1) says.`,
+    `As ${bold('sealpin')}(1) says.`,
     '.SH SEE ALSO',
-    String.raw`\fBsealpin\fR(1)`,
+    `${bold('sealpin')}(1)`,
     '',
   ].join('\n');
 }
@@ -123,9 +115,9 @@ function blockLines(token: Token): string[] {
       return [depth === 2 ? '.SH' : '.SS', inline(tokens)];
     }
     case 'paragraph':
-      return ['.PP', line((token as Tokens.Paragraph).tokens)];
+      return ['.PP', guardedText(inline((token as Tokens.Paragraph).tokens))];
     case 'text':
-      return [line((token as Tokens.Text).tokens ?? [token])];
+      return [guardedText(inline((token as Tokens.Text).tokens ?? [token]))];
     case 'code':
       return ['.PP', '.RS 4', '.nf', ...(token as Tokens.Code).text.split('\n').map(codeLine), '.fi', '.RE'];
     case 'list':
@@ -139,10 +131,8 @@ function blockLines(token: Token): string[] {
 
 function itemLines(tokens: readonly Token[]): string[] {
   const [first, ...others] = tokens.filter(({ type }) => type !== 'space');
-  const begin = [
-    String.raw`.IP \(bu 2`,
-    ...(first === undefined ? [] : blockLines(first).filter((text) => text !== '.PP')),
-  ];
+  const firstLines = first === undefined ? [] : blockLines(first).filter((text) => text !== '.PP');
+  const begin = [String.raw`.IP \(bu 2`, ...firstLines];
   return others.length === 0 ? begin : [...begin, '.RS 2', ...others.flatMap(blockLines), '.RE'];
 }
 
@@ -152,15 +142,11 @@ function rowLines(cells: readonly Tokens.TableCell[]): string[] {
   return term === undefined ? [] : ['.TP', guardedText(term), guardedText(others.join('; '))];
 }
 
-function line(tokens: readonly Token[]): string {
-  return guardedText(inline(tokens));
-}
-
 function inline(tokens: readonly Token[]): string {
   return tokens
     .map((token) => {
       const inner = 'tokens' in token && token.tokens !== undefined ? token.tokens : undefined;
-      if (token.type === 'codespan') return String.raw`\fB${escaped((token as Tokens.Codespan).text, true)}\fR`;
+      if (token.type === 'codespan') return bold((token as Tokens.Codespan).text);
       if (token.type === 'strong') return String.raw`\fB${inline(inner ?? [])}\fR`;
       if (token.type === 'em') return String.raw`\fI${inline(inner ?? [])}\fR`;
       if (inner !== undefined) return inline(inner);
@@ -173,6 +159,11 @@ function inline(tokens: readonly Token[]): string {
 function escaped(text: string, isCode = false): string {
   const safe = text.replaceAll('\\', String.raw`\(rs`).replaceAll('\n', ' ');
   return isCode ? safe.replaceAll('-', String.raw`\-`) : safe;
+}
+
+/** Text as one types it. */
+function bold(text: string): string {
+  return String.raw`\fB${escaped(text, true)}\fR`;
 }
 
 function codeLine(text: string): string {

@@ -15,6 +15,7 @@ import { makePagesManifest, manifestFile, manifestText } from '../cli/local/code
 import { rescueFiles } from '../cli/local/code/shipped-file.ts';
 import { packWorkerCode } from '../cli/local/code/worker-code.ts';
 import { writeDeclarations } from './declarations.ts';
+import { filesIn } from './embedded-local.ts';
 import { licensesOf } from './licenses.ts';
 import { manPages } from './man-page.ts';
 import { localManifest, readManifest, sdkEntries, sdkManifest } from './manifest.ts';
@@ -63,11 +64,8 @@ export async function packInto(folder: string, built: readonly BuiltPackage[]): 
 }
 
 async function buildSealpin(path: string): Promise<BuiltPackage> {
-  await copy(
-    packageDocuments,
-    path,
-    (source) => !/\.(?:svg|png|json|py|go|sh|ts)$|\/(?:architecture|survival)\.md$/.test(source),
-  );
+  const leftOut = /\.(?:svg|png|json|py|go|sh|ts)$|\/(?:architecture|survival)\.md$/;
+  await copy(packageDocuments, path, (source) => !leftOut.test(source));
   const bundles = [await bundleCommand(join(path, 'bin')), await bundleSdk(join(path, 'lib'))];
   await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
   const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));
@@ -96,8 +94,8 @@ async function buildLocal(path: string): Promise<BuiltPackage> {
   await packWorkerCode(path);
   // The executable finds these here.
   await addForOutsiders(path);
-  const sources = (await filesOf(path)).filter((file) => file.endsWith('.ts'));
-  const texts = await Promise.all(sources.map((file) => readFile(file, 'utf8')));
+  const sources = (await filesIn(path)).filter((file) => file.endsWith('.ts'));
+  const texts = await Promise.all(sources.map((file) => readFile(join(path, file), 'utf8')));
   return finishPackage(path, localManifest(await readManifest(), texts));
 }
 
@@ -106,16 +104,13 @@ async function buildLocal(path: string): Promise<BuiltPackage> {
  * large file little.
  */
 async function bundleSdk(outdir: string): Promise<Metafile> {
-  const modules = (await readdir(join(packagesRoot, 'client'))).filter(
-    (name) => name.endsWith('.ts') && name !== 'index.ts',
-  );
+  const isModule = (name: string): boolean => name.endsWith('.ts') && name !== 'index.ts';
+  const modules = (await readdir(join(packagesRoot, 'client'))).filter(isModule);
   const parts = ['shared/errors.ts', ...modules.map((name) => `client/${name}`)];
+  const partEntries = Object.fromEntries(parts.map((path) => [`parts/${basename(path, '.ts')}`, path]));
   const built = await build({
     absWorkingDir: packagesRoot,
-    entryPoints: {
-      ...sdkEntries,
-      ...Object.fromEntries(parts.map((path) => [`parts/${basename(path, '.ts')}`, path])),
-    },
+    entryPoints: { ...sdkEntries, ...partEntries },
     outdir,
     bundle: true,
     splitting: true,
@@ -141,16 +136,11 @@ async function finishPackage(path: string, manifest: { readonly name: string }):
   const files = (await readdir(path)).toSorted();
   await writeFile(join(path, 'package.json'), `${JSON.stringify({ ...manifest, files }, null, 2)}\n`);
   let bytes = 0;
-  for (const file of await filesOf(path)) {
-    const { size, mode } = await stat(file);
+  for (const file of await filesIn(path)) {
+    const { size, mode } = await stat(join(path, file));
     bytes += size;
     // An archive has the modes, which follow from the umask of who builds it.
-    await chmod(file, (mode & 0o100) === 0 ? 0o644 : 0o755);
+    await chmod(join(path, file), (mode & 0o100) === 0 ? 0o644 : 0o755);
   }
   return { name: manifest.name, path, bytes };
-}
-
-async function filesOf(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }

@@ -72,9 +72,8 @@ console.log(sums.join('').trimEnd());
 
 /** The time of the commit, in seconds, so that it gives the same release each time. */
 async function timeOfCommit(): Promise<string> {
+  const what = 'this is no checkout of git: clone it, or set SOURCE_DATE_EPOCH to the time of the release, in seconds';
   const said = await outputOf('git', ['log', '-1', '--format=%ct']).catch((cause: unknown) => {
-    const what =
-      'this is no checkout of git: clone it, or set SOURCE_DATE_EPOCH to the time of the release, in seconds';
     throw new Error(what, { cause });
   });
   return said.trim();
