@@ -5,25 +5,13 @@ import { errnoOf, writeFailure } from '../cli/errno.ts';
 import { syncDirectory } from '../cli/io/unfinished.ts';
 import { SealpinError } from '../shared/errors.ts';
 
-/** A new file with room for one secret. */
-export type SecretFile = {
-  /**
-   * Writes the secret and closes the file; where that fails, the file is removed.
-   * @param secret ASCII, at most as long as the room
-   * @throws disk_full, file_unwritable
-   */
-  fill(secret: string): Promise<void>;
-  /** Removes the file. */
-  discard(): Promise<void>;
-};
-
 /**
  * Creates a file for a secret, and reserves room for it on the disk: spaces, which are overwritten
  * in place. A secret that somebody else makes and shows once is asked for after that.
  * @param flag the flag that names another file @param bytes of the longest secret
  * @throws usage where it exists, or cannot be made; disk_full, file_unwritable
  */
-export async function newSecretFile(path: string, flag: string, bytes: number): Promise<SecretFile> {
+export async function newSecretFile(path: string, flag: string, bytes: number) {
   const hint = `name another file with ${flag}`;
   const file = await open(path, 'wx', 0o600).catch((cause: unknown) => {
     const why = errnoOf(cause) === 'EEXIST' ? 'exists, and stays as it is' : `cannot be made (${errnoOf(cause)})`;
@@ -52,7 +40,12 @@ export async function newSecretFile(path: string, flag: string, bytes: number): 
     await syncDirectory(dirname(path));
   });
   return {
-    async fill(secret) {
+    /**
+     * Writes the secret and closes the file; where that fails, the file is removed.
+     * @param secret ASCII, at most as long as the room
+     * @throws disk_full, file_unwritable
+     */
+    async fill(secret: string): Promise<void> {
       const line = Buffer.from(`${secret}\n`);
       await attempt(async () => {
         await write(line);
@@ -60,6 +53,7 @@ export async function newSecretFile(path: string, flag: string, bytes: number): 
       });
       await file.close();
     },
+    /** Removes the file. */
     discard,
   };
 }

@@ -6,17 +6,14 @@ import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
 
-/** Output of wrangler, and its outcome. */
-type WranglerResult = { ok: boolean; stdout: string; stderr: string };
-
 /**
  * Runs wrangler with arguments.
  * @param input its standard input; secrets go here, and never into an argument
  */
-export type Wrangler = (args: readonly string[], input?: string) => Promise<WranglerResult>;
-
-/** A Cloudflare account that the login may use. */
-export type CloudflareAccount = { id: string; name: string };
+export type Wrangler = (
+  args: readonly string[],
+  input?: string,
+) => Promise<{ ok: boolean; stdout: string; stderr: string }>;
 
 /** The secret without which a service restores nothing. */
 export const restoreSecret = 'RESTORE_TOKEN';
@@ -48,14 +45,16 @@ export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
  * The accounts that wrangler's login, or its API token, may use.
  * @throws unauthorized without a login
  */
-export async function accountsOf(wrangler: Wrangler): Promise<CloudflareAccount[]> {
+export async function accountsOf(wrangler: Wrangler): Promise<{ id: string; name: string }[]> {
   const { stdout, stderr } = await wrangler(['whoami', '--json']);
-  const who = printedJson(stdout) as { loggedIn: boolean; accounts?: CloudflareAccount[] } | undefined;
+  const who = printedJson(stdout) as WhoAmI | undefined;
   if (who === undefined)
     throw new SealpinError('unauthorized', `wrangler whoami failed: ${reasonOf(stderr)}`, { hint });
   if (!who.loggedIn) throw new SealpinError('unauthorized', 'wrangler is not logged in', { hint });
   return who.accounts ?? [];
 }
+
+type WhoAmI = { loggedIn: boolean; accounts?: { id: string; name: string }[] };
 
 const hint = 'run npx wrangler login, or set CLOUDFLARE_API_TOKEN to a valid token';
 

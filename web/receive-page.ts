@@ -184,11 +184,8 @@ function noteSaved(): void {
 }
 
 async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputElement): Promise<Credentials> {
-  const [file] = keyFile.files ?? [];
-  return {
-    ...(password.required ? { password: password.value } : {}),
-    ...(keyFile.required && file !== undefined ? { keys: await file.text() } : {}),
-  };
+  const keys = keyFile.required ? await keyFile.files?.[0]?.text() : undefined;
+  return { password: password.required ? password.value : undefined, keys };
 }
 
 /** A share may be sealed to keys, too, which only its record says. */

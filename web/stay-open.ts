@@ -2,6 +2,7 @@
 import { show, words } from './states.ts';
 
 let holds = 0;
+const askToStay = (event: Event): void => event.preventDefault();
 
 /** Has the browser ask before the page is closed, until the function that comes back is called. */
 export function holdOpen(): () => void {
@@ -52,8 +53,4 @@ export function startOtherLinks(): void {
     show('wait');
     location.reload();
   });
-}
-
-function askToStay(event: Event): void {
-  event.preventDefault();
 }

@@ -1,12 +1,8 @@
 /** Trusted Types: the addresses that code may run from besides the script that asks for it. */
 
 /** Part of Trusted Types (W3C) that is used, which not every browser has. */
-type Factory = {
-  createPolicy(
-    name: string,
-    rules: { createScriptURL(text: string): string },
-  ): { createScriptURL(text: string): string };
-};
+type Factory = { createPolicy(name: string, rules: Policy): Policy };
+type Policy = { createScriptURL(text: string): string };
 
 /**
  * Makes the one policy of a page, or of a worker.

@@ -98,15 +98,14 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
       if (credentials === undefined) throw new SealpinError('wrong_kind');
       const opened = await open(key.slice(0, maxRecordBytes).stream());
       if (!('decrypt' in opened)) throw new SealpinError('not_encrypted');
-      const plaintext = await opened.decrypt(identitiesOf(credentials));
-      const identities = parseIdentities(new TextDecoder().decode(await small(plaintext)));
+      const identities = parseIdentities(await textOf(await opened.decrypt(identitiesOf(credentials))));
       const found: SavableFile[] = [];
       let unreadable = 0;
       for (const [path, record] of inFolder) {
         if (!path.startsWith(`${root}files/`) || !path.endsWith('.json')) continue;
         const fileId = path.slice(`${root}files/`.length, -'.json'.length);
         const carOf = (cid: string) => inFolder.get(`${root}blobs/${cid}.car`);
-        const file = await fileOf(record, { fileId, identities, carOf }).catch(() => undefined);
+        const file = await fileOf(record, fileId, identities, carOf).catch(() => undefined);
         if (file === undefined) unreadable += 1;
         else found.push(file);
       }
@@ -115,15 +114,13 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
   };
 }
 
-/** Place of a record: the file that its path names, and what opens it. */
-type RecordPlace = {
-  readonly fileId: string;
-  readonly identities: readonly Identity[];
-  carOf(cid: string): File | undefined;
-};
-
-/** Opens the record of a file in a backup. */
-async function fileOf(record: File, { fileId, identities, carOf }: RecordPlace): Promise<SavableFile> {
+/** Opens the record of a file in a backup, whose path names the file. */
+async function fileOf(
+  record: File,
+  fileId: string,
+  identities: readonly Identity[],
+  carOf: (cid: string) => File | undefined,
+): Promise<SavableFile> {
   type Entry = Partial<Record<'fileId' | 'cid' | 'header' | 'sealed', string> & { v: number; bytes: number }>;
   const entry = (await jsonInFile(record)) as Entry;
   const { cid = '', bytes } = entry;
@@ -141,10 +138,8 @@ async function fileOf(record: File, { fileId, identities, carOf }: RecordPlace):
   }
   const opened = await open(streamOfText(entry.sealed ?? ''));
   if (!('decrypt' in opened)) throw new SealpinError('container_invalid');
-  const details = JSON.parse(new TextDecoder().decode(await small(await opened.decrypt(identities)))) as {
-    filename?: string | null;
-    name?: string;
-  };
+  type Details = { filename?: string | null; name?: string };
+  const details = JSON.parse(await textOf(await opened.decrypt(identities))) as Details;
   // What the command line encrypted is stored as it is: the second step is its own password or key.
   const inside = await inspect(await read());
   const isSealed = inside.kind === 'age' || inside.kind === 'sealpin';
@@ -169,8 +164,8 @@ async function jsonInFile(file: File): Promise<unknown> {
   }
 }
 
-function small(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
-  return readAll(stream, maxRecordBytes, () => new SealpinError('container_invalid'));
+async function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
+  return new TextDecoder().decode(await readAll(stream, maxRecordBytes, () => new SealpinError('container_invalid')));
 }
 
 function streamOfText(base64: string): ReadableStream<Uint8Array> {

@@ -2,7 +2,7 @@
 import { identitiesOf } from '../../client/credentials.ts';
 import { endlessList } from '../../client/attempts.ts';
 import { concernsDelivery, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
-import { serviceHttp } from '../../client/service-http.ts';
+import { serviceHttp, type ServiceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -33,7 +33,7 @@ export const inboxCalls: Pick<Handlers<Receiving>, 'unlock' | 'deliveries'> = {
     const look = endlessList();
     do {
       const page = await http.json(FileList, { path: 'v1/storage', query: { ...query, cursor: next }, signal });
-      for (const file of page.files.filter(isDelivery)) deliveries.push(await view(file, signal));
+      for (const file of page.files.filter(isDelivery)) deliveries.push(await view(http, file, signal));
       next = page.cursor;
       look(page.files.length, next);
     } while (next !== undefined && deliveries.length < pageDeliveries);
@@ -41,10 +41,12 @@ export const inboxCalls: Pick<Handlers<Receiving>, 'unlock' | 'deliveries'> = {
   },
 };
 
-async function view(file: StoredFile, signal: AbortSignal): Promise<DeliveryView> {
+async function view(http: ServiceHttp, file: StoredFile, signal: AbortSignal): Promise<DeliveryView> {
   const about = { id: file.fileId, receivedAt: file.createdAt };
+  const opened = async (): Promise<Parcel> =>
+    openSealed(http, file, await readDelivery(http, file, signal), identities);
   try {
-    const parcel = parcels.get(file.fileId) ?? (await opened(file, signal));
+    const parcel = parcels.get(file.fileId) ?? (await opened());
     parcels.set(file.fileId, parcel);
     return { ...about, from: parcel.from, files: parcel.files.map(({ name, size }) => ({ name, size })) };
   } catch (error) {
@@ -54,11 +56,6 @@ async function view(file: StoredFile, signal: AbortSignal): Promise<DeliveryView
       problem: error.reason === 'no_key' ? 'foreign' : isSealpinError(error, 'not_found', 'gone') ? 'absent' : 'other',
     };
   }
-}
-
-async function opened(file: StoredFile, signal: AbortSignal): Promise<Parcel> {
-  const http = serviceHttp(signedIn());
-  return openSealed(http, file, await readDelivery(http, file, signal), identities);
 }
 
 /** Returns a delivery of the list. */

@@ -32,14 +32,8 @@ function sendBytes(
   xhr.upload.addEventListener('progress', ({ loaded }) => onSent(loaded));
   xhr.addEventListener('load', () => {
     if (xhr.responseURL !== url.href) return resolve(Response.error());
-    const headers = xhr
-      .getAllResponseHeaders()
-      .split('\r\n')
-      .filter((line) => line !== '')
-      .map((line): [string, string] => {
-        const colon = line.indexOf(':');
-        return [line.slice(0, colon), line.slice(colon + 1).trim()];
-      });
+    const lines = xhr.getAllResponseHeaders().matchAll(/^([^:\s]+):(.*)$/gm);
+    const headers = Array.from(lines, ([, name = '', value = '']): [string, string] => [name, value.trim()]);
     const bytes = bodiless.has(xhr.status) ? null : (xhr.response as ArrayBuffer);
     resolve(new Response(bytes, { status: xhr.status, headers }));
   });
