@@ -246,10 +246,7 @@ function faultsAt(urls: readonly URL[], secret: string): Finding[] {
     .map((fault) => ({ ok: false as const, ...fault }));
 }
 
-/**
- * The ID in the names of pins, which must stay what it is: nothing where only the operator could
- * tell.
- */
+/** The ID in the names of pins, which must stay; nothing where only the operator could tell. */
 async function checkServiceId({ configuration, secretOf }: Subject, url: string): Promise<Finding[]> {
   const token = secretOf('ADMIN_TOKEN');
   if (token === undefined) return [];

@@ -1,6 +1,4 @@
-/**
- * The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it.
- */
+/** What Sealpin needs of the wrangler configuration of a deployment, and what is wrong with it. */
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../shared/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
@@ -47,10 +45,7 @@ type ParsedConfiguration = {
 
 export const kvBinding = 'API_KEYS';
 
-/**
- * The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the
- * configuration.
- */
+/** The title that wrangler (4.45 and newer) gives a KV namespace without an ID. */
 export function kvTitle(name: string): string {
   return `${name}-${kvBinding.toLowerCase().replaceAll('_', '-')}`;
 }
@@ -157,8 +152,7 @@ function backendFaults(configuration: Configuration): ConfigurationFault[] {
 }
 
 /**
- * The setting with the list of backends, which setup changes: the old name, unless the new one is
- * in use.
+ * The setting that setup changes: the old name, unless the new one is in use.
  * @throws misconfigured where both are set
  */
 export function listSetting(vars: Record<string, string>): 'BACKENDS' | 'PINNING_SERVICES' {
@@ -177,9 +171,7 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
   }
 }
 
-/**
- * A list that is read from a configuration; none where that is wrong, which has a line of its own.
- */
+/** A list in a configuration; none where that is wrong, which has a line of its own. */
 export function listedIn(read: () => string[]): string[] {
   try {
     return read();
@@ -234,9 +226,7 @@ export function pinningServices(
   return configuredBackends(json, setting, { secretOf, bindingOf, serviceId: 'doctor', fetch });
 }
 
-/**
- * The secrets that a configuration needs: the operator's token, and those that the backends name.
- */
+/** The secrets that are needed: the operator's token, and those that the backends name. */
 export function neededSecrets(configuration: Configuration): string[] {
   const names = new Set<string>();
   pinningServices(configuration, (name) => {

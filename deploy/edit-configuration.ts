@@ -1,7 +1,4 @@
-/**
- * Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer
- * would not.
- */
+/** Changes to a wrangler.toml that keep its comments, which wrangler's own writer would not. */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, parse } from 'node:path';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';

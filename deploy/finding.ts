@@ -2,10 +2,7 @@
 import { visible } from '../cli/terminal/output.ts';
 import { isSealpinError } from '../shared/errors.ts';
 
-/**
- * `ok` is undefined for what was not checked, or is worth knowing. `todo` says what to do where it
- * is false.
- */
+/** `ok` is undefined for what was not checked, or is worth knowing. */
 export type Finding = { ok: true | undefined; what: string } | { ok: false; what: string; todo: string };
 
 export function linesOf(finding: Finding): string[] {
@@ -29,11 +26,7 @@ export function wrong(what: string, todo: string): Finding {
   return { ok: false, what, todo };
 }
 
-/**
- * Reports an error.
- * @param otherwise what to do where it has no hint
- * @param about what failed, before the message
- */
+/** Reports an error. @param otherwise what to do where it has no hint @param about what failed */
 export function failure(error: unknown, otherwise: string, about = ''): Finding {
   const hint = isSealpinError(error) ? error.hint : undefined;
   return wrong(`${about}${errorMessage(error)}`, hint ?? otherwise);

@@ -46,10 +46,7 @@ export async function firstAccount(
 
 const setupText = 'This link was made by npm run setup, to see whether the service works.';
 
-/**
- * Sends a small file with the first API key, receives it by its link, and takes both back.
- * @param url of the service
- */
+/** Sends a small file with the first API key, receives it by its link, and takes both back. */
 export async function firstLink(url: string, apiKey: string): Promise<Finding> {
   try {
     const service = connect({ service: url, apiKey });

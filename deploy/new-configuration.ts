@@ -1,7 +1,4 @@
-/**
- * A configuration for a further service, such as one for trials, which shares nothing with the
- * first one but the pinning services.
- */
+/** A configuration for a further service, which shares only the backends with the first one. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';

@@ -1,7 +1,4 @@
-/**
- * The flags of `npm run setup` and `npm run doctor`. Secrets are in no flag: other users of a
- * machine see those.
- */
+/** The flags of setup and doctor. None has a secret: other users of a machine see flags. */
 import { basename, dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../cli/local/package-root.ts';
@@ -95,11 +92,7 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
   };
 }
 
-/**
- * The value of a flag, or an answer, that is one of a few words.
- * @param what it is, for the message
- * @throws usage
- */
+/** A flag or an answer that is one of a few words. @param what it is called @throws usage */
 export function oneOf<T extends string>(what: string, words: readonly T[], value: string | undefined): T | undefined {
   const found = words.find((word) => word === value);
   if (value !== undefined && found === undefined)
@@ -107,11 +100,7 @@ export function oneOf<T extends string>(what: string, words: readonly T[], value
   return found;
 }
 
-/**
- * The address in a flag or an answer, to which a token goes.
- * @param what it is, for the message
- * @throws usage
- */
+/** The address, to which a token goes, in a flag or an answer. @throws usage */
 export function addressIn(what: string, value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')

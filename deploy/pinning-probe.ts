@@ -1,16 +1,10 @@
-/**
- * A small file at a pinning service, stored, read and removed with the commands that the Worker
- * uses.
- */
+/** A trial of a pinning service with the commands that the Worker uses. */
 import { randomBytes } from 'node:crypto';
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, parseCid } from '../shared/ipfs/index.ts';
 import type { PinningService } from '../worker/backends/contract.ts';
 
-/**
- * Bytes of the file: two leaves and a node. nginx refuses a body of this size unless it is told
- * otherwise.
- */
+/** Bytes of two leaves and a node; nginx refuses such a body unless it is told otherwise. */
 const probeBytes = 1_500_000;
 
 /**

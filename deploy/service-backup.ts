@@ -1,7 +1,4 @@
-/**
- * `npm run backup`: every account of a service into a folder, one page a line. It can be stopped,
- * and resumes where it was.
- */
+/** `npm run backup`: every account into a folder, one page a line. It resumes where it stopped. */
 import { existsSync } from 'node:fs';
 import { appendFile, mkdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

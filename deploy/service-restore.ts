@@ -1,7 +1,4 @@
-/**
- * `npm run restore`: the accounts of a backup into a service that does not have them. It can be
- * repeated.
- */
+/** `npm run restore`: accounts into a service that lacks them. It can be repeated. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -56,8 +53,7 @@ export async function restoreService(
 }
 
 /**
- * Restores a backup.
- * @returns the exit code: 1 where bytes of files are missing
+ * Restores a backup. @returns the exit code: 1 where bytes of files are missing
  * @throws usage, interrupted, and what the service responds
  */
 export async function restore(api: OperatorApi, dir: string, { print, signal }: DoctorContext): Promise<number> {

@@ -120,10 +120,7 @@ function listedBackends(vars: Record<string, string>): ListedBackend[] | undefin
   }
 }
 
-/**
- * The secrets of the backends that are to be set: those in the environment, and those that are not
- * set yet.
- */
+/** The secrets that are to be set: those in the environment, and those that are not set yet. */
 export async function secretsFor(
   configuration: Configuration,
   present: readonly string[],

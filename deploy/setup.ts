@@ -1,7 +1,4 @@
-/**
- * `npm run setup`: from an empty Cloudflare account to a deployed service. Running it again changes
- * what is different, only.
- */
+/** `npm run setup`: from an empty Cloudflare account to a service. It can be repeated. */
 import { randomBytes } from 'node:crypto';
 import { SealpinError } from '../shared/errors.ts';
 import { createBucket, usedBuckets } from './buckets.ts';
@@ -125,11 +122,7 @@ async function tryBackends(subject: Pick<Subject, 'configuration' | 'secretOf'>,
   }
 }
 
-/**
- * Builds and deploys.
- * @returns the address on workers.dev, where there is one
- * @throws service_unreachable
- */
+/** Builds and deploys. @returns the address on workers.dev, if any @throws service_unreachable */
 async function deploy(wrangler: Wrangler, print: Print): Promise<string | undefined> {
   print('  wrangler builds and deploys …');
   const { ok, stdout, stderr } = await wrangler(['deploy']);
@@ -155,10 +148,7 @@ async function newTokens(
   return tokens;
 }
 
-/**
- * A token of the operator's: the one in the file, or a new one, which is in the file before it is
- * anywhere else.
- */
+/** A token of the operator's, new or from its file, where it is before it is anywhere else. */
 async function newToken(name: string, path: string, { env, print }: DoctorContext): Promise<string> {
   const known = env[name] || tokenIn(path);
   if (known !== undefined) return known;

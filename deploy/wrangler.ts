@@ -6,10 +6,7 @@ import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
 
-/**
- * Runs wrangler with arguments.
- * @param input its standard input; secrets go here, and never into an argument
- */
+/** Runs wrangler. @param input its standard input: secrets go here, never into an argument */
 export type Wrangler = (
   args: readonly string[],
   input?: string,
@@ -41,10 +38,7 @@ export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
   };
 }
 
-/**
- * The accounts that wrangler's login, or its API token, may use.
- * @throws unauthorized without a login
- */
+/** The accounts that the login, or the API token, may use. @throws unauthorized without one */
 export async function accountsOf(wrangler: Wrangler): Promise<{ id: string; name: string }[]> {
   const { stdout, stderr } = await wrangler(['whoami', '--json']);
   const who = printedJson(stdout) as WhoAmI | undefined;
@@ -58,10 +52,7 @@ type WhoAmI = { loggedIn: boolean; accounts?: { id: string; name: string }[] };
 
 const hint = 'run npx wrangler login, or set CLOUDFLARE_API_TOKEN to a valid token';
 
-/**
- * The names of the secrets that a Worker has; undefined where there is no such Worker.
- * @throws service_unreachable
- */
+/** The names of a Worker's secrets; undefined without a Worker. @throws service_unreachable */
 export async function secretNames(wrangler: Wrangler): Promise<string[] | undefined> {
   const { ok, stdout, stderr } = await wrangler(['secret', 'list', '--format', 'json']);
   if (ok) return ((printedJson(stdout) ?? []) as { name: string }[]).map(({ name }) => name);
@@ -87,10 +78,7 @@ function printedJson(stdout: string): unknown {
   }
 }
 
-/**
- * Extracts the reason for a failure from wrangler's output, in one line, without the path of its
- * log.
- */
+/** Extracts the reason of a failure, in one line, without the path of wrangler's log. */
 export function reasonOf(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')

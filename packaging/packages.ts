@@ -78,10 +78,7 @@ async function buildSealpin(path: string): Promise<BuiltPackage> {
   return finishPackage(path, manifest);
 }
 
-/**
- * Adds what works without Sealpin, and what checks a service: the list of its pages, `open.html`,
- * and the readers in Python.
- */
+/** Adds what works without Sealpin, and the list of pages, by which a service is checked. */
 async function addForOutsiders(path: string): Promise<void> {
   await copy(rescueFiles, path, () => true);
   await writeFile(join(path, manifestFile), manifestText(await makePagesManifest()));

@@ -1,8 +1,6 @@
 /** postject brings no types of its own. */
 declare module 'postject' {
-  /**
-   * Writes a resource into an executable, and flips the fuse by which Node knows that it has one.
-   */
+  /** Writes a resource into an executable, and flips the fuse by which Node knows of it. */
   export function inject(
     path: string,
     name: string,

@@ -30,10 +30,7 @@ export function durationText(seconds: number, locale: string): string {
   return number.format(Math.max(1, Math.ceil(seconds / count)));
 }
 
-/**
- * A time of a day: 28 November at 14:05, with the year where it is another one.
- * @param time as RFC 3339 has it
- */
+/** A time (RFC 3339) with its day: 28 November at 14:05, with the year of another one. */
 export function dayText(time: string, locale: string): string {
   const text = formatted(new Date(time), locale, new Date(), { hour: 'numeric', minute: '2-digit' });
   // A day and its month stay on one line.
@@ -46,10 +43,7 @@ function formatted(date: Date, locale: string, now: Date, more: Intl.DateTimeFor
   return new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', year, ...more }).format(date);
 }
 
-/**
- * The day of a time as a heading: Today, Yesterday, Monday 23 November, with the year where it is
- * another one.
- */
+/** A day as a heading: Today, Yesterday, Monday 23 November, with the year of another one. */
 export function dayHeading(time: string, locale: string, now = new Date()): string {
   // A day on which the clock changes has 23 or 25 hours.
   const days = Math.round((new Date(time).setHours(0, 0, 0, 0) - new Date(now).setHours(0, 0, 0, 0)) / dayMs);

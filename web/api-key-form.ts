@@ -1,6 +1,4 @@
-/**
- * The state that asks for an API key, which then is in the memory of the engine, and nowhere else.
- */
+/** The state that asks for an API key, which the engine has in memory, and nothing else has. */
 import type { Engine } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
 import type { Sending } from './protocol.ts';

@@ -9,10 +9,7 @@ type AttemptOptions = {
   readonly button?: HTMLButtonElement;
 };
 
-/**
- * Does something, and says why where it fails.
- * @param errorId the paragraph that says so
- */
+/** Does something, and says why where it fails, in the paragraph `errorId`. */
 export async function attempt(
   errorId: string,
   work: () => Promise<void> | void,

@@ -18,10 +18,7 @@ let fileCursor: string | undefined;
 const storedFileList = byId('stored-files', HTMLDivElement);
 const more = onClick('stored-more', showFilePage);
 
-/**
- * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
- * often the same.
- */
+/** Characters of a blob ID that tell files apart: the first 7 are often the same. */
 const blobIdStart = 16;
 const shownName = ({ name, size, createdAt }: StoredView): string =>
   name ?? `${sizeText(size, locale)}, ${dayText(createdAt, locale)}`;

@@ -1,10 +1,7 @@
 /** The scripts that a page starts besides its own. */
 import { trustAddresses } from './trusted-addresses.ts';
 
-/**
- * The build's: what is behind the `?` of the address of each engine, so that caches may keep it for
- * good.
- */
+/** The build's: what is behind the `?` of the addresses of engines, which caches keep for good. */
 declare const scriptVersions: Readonly<Record<'web/engine.js' | 'web/sealing-engine.js', string>>;
 
 const scripts = {

@@ -3,8 +3,7 @@ import { byId, words } from './states.ts';
 
 /**
  * Starts the field `password` and its button `reveal`.
- * @param error ID of the element with what is wrong
- * @param kind what a password manager may do there
+ * @param error ID of what says that it is wrong @param kind for password managers
  */
 export function startPasswordField(error: string, kind: 'new-password' | 'current-password'): void {
   const input = byId('password', HTMLInputElement);

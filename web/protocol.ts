@@ -3,10 +3,7 @@ import type { Share, ShareStatus, StoredFile } from '../shared/api.ts';
 import type { Code, Reason } from '../shared/errors.ts';
 import type { ParcelSignature } from '../shared/link/index.ts';
 
-/**
- * Result of looking at a link, a blob ID or a file of this computer. `exposed`: the `#` of the link
- * came as `%23`.
- */
+/** Result of looking at something. `exposed`: the `#` of the link came as `%23`. */
 export type Found =
   | ({ kind: 'share'; exposed: boolean; needs?: 'password' | undefined } & Omit<ShareStatus, 'id' | 'password'>)
   | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' | undefined }
@@ -26,10 +23,7 @@ export type Credentials = { password?: string | undefined; keys?: string | undef
  */
 export type FileView = { id: number; name: string; size?: number | undefined; cid?: string | undefined };
 
-/**
- * Contents of something that was opened. `note` and `from` are the sender's words; `zip`: all files
- * as one.
- */
+/** What was opened. `note` and `from` are the sender's words; `zip`: all files as one. */
 export type OpenedView = {
   note?: string | undefined;
   from?: string | undefined;
@@ -200,16 +194,10 @@ export type ToServiceWorker =
   /** The download has ended, or the page goes away. */
   | { kind: 'gone'; id: string };
 
-/**
- * From the service worker to the engine: a range (`end` exclusive), pulled at the port that
- * comes along.
- */
+/** From the service worker: a range (`end` exclusive), pulled at the port that comes along. */
 export type RangeWanted = { start: number; end: number };
 
-/**
- * Over the port, from the service worker; each `pull` is answered with bytes, `wait` (ask on),
- * `end` or `failed`.
- */
+/** At a port: each `pull` is answered with bytes, `wait` (ask on), `end` or `failed`. */
 export type FromServiceWorker = 'pull' | 'done' | 'cancelled' | 'broken';
 export type ToPort = Uint8Array | 'wait' | 'end' | 'failed';
 

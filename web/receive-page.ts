@@ -110,9 +110,7 @@ function showAsked(found: AskedCredentials): void {
   show('asked');
 }
 
-/**
- * Shows that the link of this page is used up, and has the browser ask before the page is closed.
- */
+/** Shows that the link is used up, and has the browser ask before the page is closed. */
 function setUsedUp(isUsedUp: boolean): void {
   byId('used-up', HTMLParagraphElement).hidden = !isUsedUp;
   const askedText = byId('asked-text', HTMLParagraphElement);
@@ -197,9 +195,7 @@ function askForPrivateKey(): void {
   announce(words.keyFileHint);
 }
 
-/**
- * Reads the link in the address, and takes it out: address bar and back button do not need the key.
- */
+/** Reads the link in the address, and takes it out of the bar, which does not need the key. */
 function readAddress(): void {
   const text = location.href;
   const page = text.slice(root.length);

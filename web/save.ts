@@ -1,6 +1,4 @@
-/**
- * Five ways to the disk, of which a browser gets the first that it has and that the file fits into.
- */
+/** Five ways to the disk, of which the first is taken that there is, and that has room. */
 import { within, withStop } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
 import { deliveryMs, type AskedServiceWorker, type FileView } from './protocol.ts';
@@ -38,10 +36,7 @@ export const aliveMs = 10_000;
 /** Timeout for a service worker to start, in ms. */
 const startMs = 15_000;
 
-/**
- * Destination that the user names in a dialog, or the browser by itself; or a folder that the user
- * picked.
- */
+/** What a dialog of the browser says, or its settings; or a folder that the user picked. */
 export type Destination = 'asked' | { readonly into: FileSystemDirectoryHandle };
 
 type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
@@ -125,10 +120,7 @@ export function download(blob: Blob | undefined, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), deliveryMs(blob.size));
 }
 
-/**
- * Checks that the private files of this origin have so much room; private windows of Firefox have
- * none.
- */
+/** Checks the room of private files; private windows of Firefox have none. */
 async function hasDisk(bytes: number): Promise<boolean> {
   try {
     await navigator.storage.getDirectory();
@@ -139,10 +131,7 @@ async function hasDisk(bytes: number): Promise<boolean> {
   }
 }
 
-/**
- * The service worker of `/dl/`; undefined where it does not start.
- * @param o.scope other addresses that it answers for
- */
+/** The service worker of `/dl/`, and of `scope`; undefined where it does not start. */
 export async function serviceWorker(o: { scope?: string } = {}): Promise<ServiceWorkerRegistration | undefined> {
   try {
     const address = trustedAddress('downloads');
@@ -167,9 +156,7 @@ function activation(worker: ServiceWorker): Promise<void> {
   });
 }
 
-/**
- * Lets the service worker pull from the engine, and the browser download from the service worker.
- */
+/** Lets the browser download from the service worker, which pulls from the engine. */
 async function stream(
   registration: ServiceWorkerRegistration,
   { name, size, signal }: { name: string; size: number; signal: AbortSignal | undefined },

@@ -89,11 +89,7 @@ function showSendingFailure(error: unknown, draft: ComposedDraft): void {
   askToSend(() => void sendDraft(draft), composeFiles, text);
 }
 
-/**
- * Asks for an API key that may send.
- * @param back where it was not needed yet
- * @param refused why the key before does not do
- */
+/** @param back where no key was needed yet @param refused why the key before does not do */
 function askToSend(go: () => void, back?: () => void, refused?: string): void {
   askForKey({
     text: words.signingSend,
@@ -134,10 +130,7 @@ function again(): void {
   else void acceptInvitation(invitation.text, composeNew);
 }
 
-/**
- * Reads an invitation in the address, and takes it out of the address bar.
- * @returns whether it has one
- */
+/** Takes an invitation out of the address bar. @returns whether there is one */
 function readInvitation(): boolean {
   const text = location.href;
   if (isHome || !/%23|#./.test(text)) return false;

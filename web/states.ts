@@ -1,7 +1,4 @@
-/**
- * The states of a document: sections of which one is shown, with the words of the reader's
- * language.
- */
+/** The states of a document, of which one is shown, in the words of the reader. */
 import { wordsFor } from './words/catalogue.ts';
 import type { Word, Words } from './words/en.ts';
 
@@ -73,10 +70,7 @@ export function hideAccountPages(): void {
 
 let isFirst = true;
 
-/**
- * Shows one section. Its heading names the tab, and gets the focus, so that it is read out, but for
- * the first one of a page.
- */
+/** Shows one section. Its heading names the tab, and gets the focus, but for the first one. */
 export function show(id: string): void {
   for (const section of document.querySelectorAll('main > section'))
     (section as HTMLElement).hidden = section.id !== id;
@@ -105,10 +99,7 @@ export function setText(element: HTMLElement, text: string | undefined): void {
 const statusMs = 5_000;
 let announcedAt = -Infinity;
 
-/**
- * Reads a text out.
- * @param o.isProgress whether it may be left out because another one was read out just now
- */
+/** Reads a text out; progress only where nothing was read out just now. */
 export function announce(text: string, { isProgress = false } = {}): void {
   if (isProgress && performance.now() - announcedAt < statusMs) return;
   announcedAt = performance.now();

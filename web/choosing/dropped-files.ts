@@ -3,10 +3,7 @@ import type { FileToSend, FolderToSend } from '../protocol.ts';
 
 type InFolder = FolderToSend['files'][number];
 
-/**
- * Reads what was dropped: files, and folders with all that is in them.
- * @returns also the paths of what is left out: it is empty, or cannot be read
- */
+/** Reads what was dropped. `left`: paths of what is empty or cannot be read. */
 export async function droppedFiles(data: DataTransfer): Promise<{ files: FileToSend[]; left: string[] }> {
   // Items are there until the event ends; entries stay.
   const items = [...data.items].filter(({ kind }) => kind === 'file');

@@ -179,9 +179,7 @@ async function signIn(sender: Engine<Sending>, text: string, options?: CallOptio
     throw new EngineError({ code: 'link_invalid', message: '' });
 }
 
-/**
- * Does what needs a key: with the one that is kept, or one that is asked for, also after a refusal.
- */
+/** Does what needs a key: the one that is kept, or one that is asked for, also once refused. */
 async function withKey(act: (sender: Engine<Sending>) => Promise<void>): Promise<void> {
   const sender = (linksEngine ??= startSending());
   await tried(async () => {

@@ -21,12 +21,7 @@ export type FileRowView = {
   look(): Promise<void>;
 };
 
-/**
- * Makes the row of a file.
- * @param o.onSaved each time that it was saved
- * @param o.label instead of its name
- * @param o.button instead of *Save*
- */
+/** Makes the row of a file, with a label instead of its name, and a word instead of *Save*. */
 export function fileRow(
   engine: Engine<Receiving>,
   file: FileView,

@@ -1,15 +1,10 @@
-/**
- * Films and sounds for the player of a page: the service worker answers its ranges, each of them
- * authenticated by the engine.
- */
+/** Films and sounds: the service worker answers ranges that the engine has authenticated. */
 import type { Engine } from '../engine-client.ts';
 import type { Receiving } from '../protocol.ts';
 import { aliveMs, answered, dismiss, serviceWorker } from '../save.ts';
 
 /**
  * Makes an address that this page can play, for as long as `signal` lasts.
- * @param o.file its ID
- * @param o.type media type
  * @throws Error where the service worker does not start
  */
 export async function mediaAddress(

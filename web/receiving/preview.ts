@@ -24,11 +24,7 @@ export function shownAs({ name, size, cid }: FileView): Shown | undefined {
   return 'serviceWorker' in navigator ? shown : undefined;
 }
 
-/**
- * Makes the elements that show a file.
- * @param o.signal ends what fills them
- * @throws NotAsNamed, and what the engine throws
- */
+/** Makes the elements that show a file. @throws NotAsNamed, and what the engine throws */
 export async function previewOf(
   engine: Engine<Receiving>,
   { id, name, size = 0 }: FileView,

@@ -101,11 +101,7 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
   return { kind: 'blob', exposed, needs: needsOf(kind) };
 }
 
-/**
- * Returns the kind of credential that opens a container.
- * @throws SealpinError `not_encrypted`, `wrong_kind` for a
- * payload that only a link opens
- */
+/** Returns what opens a container. @throws SealpinError `not_encrypted`, `wrong_kind` */
 function needsOf(inspection: Awaited<ReturnType<typeof inspect>>): 'password' | 'keys' {
   if ('opens' in inspection) return inspection.opens;
   if (inspection.kind === 'plain') throw new SealpinError('not_encrypted');

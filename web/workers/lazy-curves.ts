@@ -17,10 +17,7 @@ declare const curves: typeof Curves;
 const trustedAddress = trustAddresses([curvesAddress], location.href);
 let loaded: typeof Curves | undefined;
 
-/**
- * Loads the script, unless it is there.
- * @throws SealpinError `service_unreachable`
- */
+/** Loads the script, once. @throws SealpinError `service_unreachable` */
 export function loadCurves(): typeof Curves {
   try {
     if (loaded === undefined) importScripts(trustedAddress(curvesAddress));

@@ -1,7 +1,4 @@
-/**
- * Destinations of a file's bytes, complete once all have arrived: what fails before is removed, or
- * errors.
- */
+/** Destinations of a file. What fails before all of it has arrived is removed, or errors. */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { deliveryMs, heartbeatMs, privateFolder } from '../protocol.ts';

@@ -1,7 +1,4 @@
-/**
- * Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes
- * no more memory than one piece.
- */
+/** Reading a file piece by piece, for engines whose `fetch` has no back pressure. */
 import type { OpenedFile } from '../../client/receiving.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
@@ -13,10 +10,7 @@ import { sleep } from '../../shared/streams/timing.ts';
  */
 const windowBytes = 64 * 1024 * 1024;
 
-/**
- * The next request begins when so many bytes of a window are left, so that nothing waits for its
- * first byte.
- */
+/** The next request begins when so many bytes of one are left, so that nothing waits. */
 const aheadBytes = 8 * 1024 * 1024;
 
 /**

@@ -167,10 +167,7 @@ export async function* zipped(entries: readonly ZipEntry[]): AsyncGenerator<Uint
   yield endRecords(entries.length, offset, bytes);
 }
 
-/**
- * CRC-32 (ISO/IEC 13239, reversed polynomial) of a byte with 0 to 3 bytes of zeros after it, so
- * that 4 bytes take one step.
- */
+/** CRC-32 (ISO/IEC 13239, reversed) of a byte and 0 to 3 zeros, so that 4 bytes take one step. */
 const crcTables = new Int32Array(4 * 256);
 for (let at = 0; at < crcTables.length; at += 1) {
   let crc = at < 256 ? at : (crcTables[at - 256] as number);
