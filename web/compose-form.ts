@@ -80,7 +80,7 @@ export function showLimits(text: string | undefined): void {
 }
 
 /** How much more may be sent, in words. */
-export function roomTexts({ files, bytes }: Pick<InvitationView, 'files' | 'bytes'>): string[] {
+export function roomOf({ files, bytes }: Pick<InvitationView, 'files' | 'bytes'>): string[] {
   const texts = files === undefined ? [] : [words.guestFiles(files)];
   return bytes === undefined ? texts : [...texts, words.guestSize(sizeText(bytes, locale))];
 }

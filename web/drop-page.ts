@@ -1,6 +1,6 @@
 /** The document of `/drop`: handing files over to the inbox whose link is in the address. */
 import { dayText, sizeText } from './amounts.ts';
-import { clearCompose, compose, composeAgain, roomTexts, showLimits, startCompose } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, roomOf, showLimits, startCompose } from './compose-form.ts';
 import type { ComposedDraft } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
@@ -36,7 +36,7 @@ function showInboxProblem(error: unknown): void {
 
 /** Limits of the inbox, in words, as far as it has any. */
 function limitsText({ fileBytes, expiresAt, ...room }: InvitationView): string | undefined {
-  const texts = roomTexts(room);
+  const texts = roomOf(room);
   if (fileBytes !== undefined) texts.push(words.fileLimit(sizeText(fileBytes, locale)));
   if (expiresAt !== undefined) texts.push(words.linkUntil(dayText(expiresAt, locale)));
   return texts.length === 0 ? undefined : words.inboxLimits(texts.join(', '));

@@ -14,19 +14,7 @@ import { startPasswordField } from './password-field.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import { elsewhere, showProblem, type Problem } from './problem-section.ts';
 import type { Credentials, FileToSend, Found } from './protocol.ts';
-import {
-  announce,
-  byId,
-  hideAccountPages,
-  locale,
-  onClick,
-  onSubmit,
-  root,
-  setText,
-  show,
-  translate,
-  words,
-} from './states.ts';
+import { announce, byId, onSubmit, hideAccountPages, locale, root, setText, show, translate, words } from './states.ts';
 import { holdOpen, startOtherLinks } from './stay-open.ts';
 
 const receivingEngine = startReceiving();
@@ -231,10 +219,12 @@ startDropZone({ isOpen: () => !byId('home', HTMLElement).hidden, take: ([file]) 
 onSubmit('open', openLink);
 startPasswordField('open-error', 'current-password');
 startChosenName('key');
-onClick('start-over', () => {
+const startOver = byId('start-over', HTMLButtonElement);
+startOver.hidden = false;
+startOver.addEventListener('click', () => {
   forgetOpening();
   setUsedUp(false);
   show('home');
-}).hidden = false;
+});
 startOtherLinks();
 readAddress();

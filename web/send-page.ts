@@ -4,15 +4,7 @@
  */
 import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
-import {
-  clearCompose,
-  compose,
-  composeAgain,
-  readLimits,
-  roomTexts,
-  showLimits,
-  startCompose,
-} from './compose-form.ts';
+import { clearCompose, compose, composeAgain, readLimits, roomOf, showLimits, startCompose } from './compose-form.ts';
 import type { ComposedDraft } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver, speakToGuests } from './failure-words.ts';
@@ -61,7 +53,7 @@ async function showServiceLimits(): Promise<void> {
 
 function guestText(view: InvitationView): string {
   const until = view.expiresAt === undefined ? undefined : dayText(view.expiresAt, locale);
-  return words.guestText(until, roomTexts(view).join(', '));
+  return words.guestText(until, roomOf(view).join(', '));
 }
 
 async function sendDraft(draft: ComposedDraft): Promise<void> {

@@ -7,20 +7,7 @@ import { confirmFirst } from '../confirm-dialog.ts';
 import { EngineError, isEngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
 import { forgetOpening } from '../kept-opening.ts';
 import type { Sending } from '../protocol.ts';
-import {
-  announce,
-  byId,
-  dotted,
-  onClick,
-  onSubmit,
-  locale,
-  partsOf,
-  root,
-  setText,
-  show,
-  translate,
-  words,
-} from '../states.ts';
+import { announce, byId, onSubmit, locale, partsOf, root, setText, show, translate, words } from '../states.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
 import {
   forgetEverything,
@@ -103,7 +90,7 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
   name.textContent = namesText(link);
   name.id = `kept-${link.shareId}`;
   const bytes = link.files.reduce((sum, { size }) => sum + size, 0);
-  part('.size', HTMLElement).textContent = dotted(sizeText(bytes, locale), dayText(link.createdAt, locale));
+  part('.size', HTMLElement).textContent = [sizeText(bytes, locale), dayText(link.createdAt, locale)].join(' · ');
   const status = part('.status', HTMLElement);
   status.textContent = words.busy;
   const buttons = ['change', 'take', 'forget'].map((kind) => {
@@ -265,8 +252,9 @@ async function showKeptLinks(): Promise<void> {
 translate();
 void removeLeftBehind();
 show('kept');
-onClick('forget', () => confirmFirst(forgetting, '', () => void tried(forgetAll)));
-onClick('key-no', () => keyDialog.close());
+const forget = (): void => confirmFirst(forgetting, '', () => void tried(forgetAll));
+byId('forget', HTMLButtonElement).addEventListener('click', forget);
+byId('key-no', HTMLButtonElement).addEventListener('click', () => keyDialog.close());
 keyDialog.addEventListener('close', () => keyCheck?.abort());
 onSubmit('key-form', () => enterKey?.());
 void tried(showKeptLinks);
