@@ -1,4 +1,4 @@
-/** What Sealpin needs of the wrangler configuration of a deployment, and what is wrong with it. */
+/** The wrangler configuration of a deployment, and what is wrong with it. */
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../shared/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';

@@ -79,7 +79,7 @@ export function showLimits(text: string | undefined): void {
   showFiles();
 }
 
-/** How much more may be sent, in words. */
+/** Says how much more may be sent. */
 export function roomOf({ files, bytes }: Pick<InvitationView, 'files' | 'bytes'>): string[] {
   const texts = files === undefined ? [] : [words.guestFiles(files)];
   return bytes === undefined ? texts : [...texts, words.guestSize(sizeText(bytes, locale))];
@@ -174,7 +174,7 @@ function sendable(file: FileToSend): FileToSend {
   return sent;
 }
 
-/** What opens the link, as it is chosen. */
+/** Tells what is to open the link. */
 function chosenWay(): 'link' | 'password' | 'keys' {
   if (byId('by-link', HTMLInputElement).checked) return 'link';
   return byId('by-password', HTMLInputElement).checked ? 'password' : 'keys';

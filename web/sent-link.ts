@@ -18,7 +18,7 @@ const tick = byId('keep-link', HTMLInputElement);
 /** Lets the page be closed, which would lose a link that was not copied. */
 let release: (() => void) | undefined;
 let shownLink: KeptLink | undefined;
-/** Whether this browser keeps what that link leads to. */
+/** Set while this browser keeps what that link leads to. */
 let isKept = false;
 /** Tells whether a link is still there when its answer comes. */
 const isShown = (link: KeptLink): boolean => shownLink?.shareId === link.shareId;
