@@ -23,7 +23,7 @@ export type Credentials = { password?: string | undefined; keys?: string | undef
  */
 export type FileView = { id: number; name: string; size?: number | undefined; cid?: string | undefined };
 
-/** Contents of what was opened. `note` and `from` are the sender's words; `zip`: all files as one. */
+/** The opened contents. `note` and `from` are the sender's words; `zip`: all files as one. */
 export type OpenedView = {
   note?: string | undefined;
   from?: string | undefined;
