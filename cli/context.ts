@@ -1,6 +1,5 @@
 /** Inputs from the process: the entry point (`index.ts`) fills them in, a test makes its own. */
 import type { BlockSource } from '../shared/ipfs/index.ts';
-import type { ProblemObject } from '../shared/problem-object.ts';
 import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
@@ -24,7 +23,7 @@ export type Environment = {
   /** Permits questions to a person at the terminal. */
   readonly interactive: boolean;
   /** Takes a failure as well as stderr: for the process that waits for this one (`start --detach`). */
-  readonly onFailure?: ((problem: ProblemObject) => void) | undefined;
+  readonly onFailure?: ((problem: object) => void) | undefined;
 };
 
 /** Context of a command: its environment, its output and the location of its data. */

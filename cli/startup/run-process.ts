@@ -1,7 +1,6 @@
 /** The command line as a process: the only file that reads the process. */
 import { homedir } from 'node:os';
 import { exitOf, SealpinError } from '../../shared/errors.ts';
-import type { ProblemObject } from '../../shared/problem-object.ts';
 import type { Environment } from '../context.ts';
 import { defaultTimeouts } from '../timeouts.ts';
 import { streamFailure } from '../terminal/output.ts';
@@ -63,7 +62,7 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
     });
   }
 
-  let problem: ProblemObject | undefined;
+  let problem: object | undefined;
   const environment: Environment = {
     stdin: process.stdin,
     stdout: process.stdout,

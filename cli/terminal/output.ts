@@ -6,7 +6,7 @@
  */
 import type { Writable } from 'node:stream';
 import { defaultMessage, exitOf, SealpinError } from '../../shared/errors.ts';
-import { type ProblemObject, toProblem } from '../../shared/problem-object.ts';
+import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
 import { withDataDirectory } from './local-commands.ts';
@@ -25,7 +25,7 @@ export type OutputOptions = {
   readonly now: () => number;
   /** Named by the commands in messages that act on the local service (`withDataDirectory`). */
   readonly dataDir?: string | undefined;
-  readonly onFailure?: ((problem: ProblemObject) => void) | undefined;
+  readonly onFailure?: ((problem: object) => void) | undefined;
 };
 
 /** Output of a command. */
@@ -99,7 +99,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-function problemObject(error: SealpinError, hint: string | undefined): ProblemObject {
+function problemObject(error: SealpinError, hint: string | undefined): object {
   const isTitle = error.message === defaultMessage(error.code);
   return toProblem(error, { detail: isTitle ? undefined : error.message, hint });
 }
