@@ -2,8 +2,7 @@
  * The globals that a bundle sees instead of those of Node: its clock, timers, random numbers and
  * network are those of a simulation.
  */
-import { timingSafeEqual, webcrypto } from 'node:crypto';
-import { digestOf, hmacOf } from './digests.ts';
+import { createHmac, hash, timingSafeEqual, webcrypto } from 'node:crypto';
 import type { Scheduler } from './scheduler.ts';
 
 /** The globals of one isolate, by name. */
@@ -41,30 +40,23 @@ type TimerCallback = (...args: unknown[]) => void;
 function timers(scheduler: Scheduler) {
   const running = new Map<number, () => void>();
   let last = 0;
-  const setTimeout = (callback: TimerCallback, ms = 0, ...args: unknown[]): number => {
+  const start = (kind: 'timer' | 'interval', leastMs: number, ms: number, callback: () => void): number => {
     const id = (last += 1);
-    running.set(
-      id,
-      scheduler.later(ms, 'timer', () => {
-        running.delete(id);
-        callback(...args);
-      }),
-    );
+    const begin = (): void => {
+      const ring = (): void => {
+        if (kind === 'interval') begin();
+        else running.delete(id);
+        callback();
+      };
+      running.set(id, scheduler.later(Math.max(leastMs, ms), kind, ring));
+    };
+    begin();
     return id;
   };
-  const setInterval = (callback: TimerCallback, ms = 0, ...args: unknown[]): number => {
-    const id = (last += 1);
-    const again = (): void =>
-      void running.set(
-        id,
-        scheduler.later(Math.max(1, ms), 'interval', () => {
-          again();
-          callback(...args);
-        }),
-      );
-    again();
-    return id;
-  };
+  const setTimeout = (callback: TimerCallback, ms = 0, ...args: unknown[]): number =>
+    start('timer', 0, ms, () => callback(...args));
+  const setInterval = (callback: TimerCallback, ms = 0, ...args: unknown[]): number =>
+    start('interval', 1, ms, () => callback(...args));
   const clear = (id?: number): void => {
     if (id === undefined) return;
     running.get(id)?.();
@@ -129,10 +121,10 @@ function cryptography(scheduler: Scheduler): Crypto {
       sign: async (algorithm: unknown, key: { hmac?: Uint8Array }, data: BufferSource) =>
         key.hmac === undefined
           ? await signed(algorithm, key, data)
-          : hmacOf(key.hmac, bytesOfBufferSource(data)).buffer,
+          : Uint8Array.from(createHmac('sha256', key.hmac).update(bytesOfBufferSource(data)).digest()).buffer,
       async digest(algorithm: string, data: BufferSource) {
         const bytes = bytesOfBufferSource(data);
-        const digest = digestOf(algorithm, bytes);
+        const digest = Uint8Array.from(hash(algorithm.replace('-', ''), bytes, 'buffer'));
         if (Buffer.from(bytes.subarray(0, objectsOf.length)).toString() === objectsOf) digest[0] = (digest[0] ?? 0) & 1;
         return digest.buffer;
       },
