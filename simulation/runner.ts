@@ -4,27 +4,18 @@ import { globalsOf } from './host/globals.ts';
 import type { Code } from './host/isolate.ts';
 import { Scheduler } from './host/scheduler.ts';
 import type { Reached } from './world/coverage.ts';
+import type * as World from './world/index.ts';
 import type { Plan } from './world/plan.ts';
-import type { HistoryLimits, Network, HistoryOutcome } from './world/simulate.ts';
-
-type World = {
-  kinds: readonly string[];
-  summary(reached: Reached, kinds: readonly string[]): string[];
-  planOf(seed: string, years: number): Plan;
-  simulate(scheduler: Scheduler, network: Network, plan: Plan, limits: HistoryLimits): Promise<HistoryOutcome>;
-};
+import type { Network, HistoryOutcome } from './world/simulate.ts';
 
 /** An outcome, with the lines that the product logged. */
 export type Run = HistoryOutcome & { log: string[] };
-
-/** Tasks after which a history is stuck: far more than any needs. */
-const maxTasks = 3_000_000;
 
 /** Carries a plan out. @param isCovered whether to note what it reaches */
 export async function runPlan(code: Code, plan: Plan, isCovered = false): Promise<Run> {
   const scheduler = new Scheduler(plan.seed);
   const { world, network, log } = worldOf(code, scheduler);
-  return { ...(await world.simulate(scheduler, network, plan, { maxTasks, isCovered })), log };
+  return { ...(await world.simulate(scheduler, network, plan, isCovered)), log };
 }
 
 /** The plan of a seed. */
@@ -34,11 +25,10 @@ export function planOf(code: Code, seed: string, years: number): Plan {
 
 /** Sums up what histories have reached. */
 export function reachedSummary(code: Code, reached: Reached): string[] {
-  const { world } = worldOf(code, new Scheduler(''));
-  return world.summary(reached, world.kinds);
+  return worldOf(code, new Scheduler('')).world.summary(reached);
 }
 
-function worldOf(code: Code, scheduler: Scheduler): { world: World; network: Network; log: string[] } {
+function worldOf(code: Code, scheduler: Scheduler): { world: typeof World; network: Network; log: string[] } {
   addByteTexts();
   const log: string[] = [];
   const network: Network = { fetch: () => Promise.reject(new TypeError('there is no network yet')) };
@@ -48,6 +38,6 @@ function worldOf(code: Code, scheduler: Scheduler): { world: World; network: Net
       fetch: (input, init) => network.fetch(input, init),
       log: (line) => void log.push(`${Math.round(scheduler.now)} ${line}`),
     }),
-  ) as World;
+  ) as typeof World;
   return { world, network, log };
 }

@@ -30,7 +30,8 @@ export const beginningMs = 1_893_456_000_000;
 /** Characters of lines that are digested at once. */
 const notedChars = 65_536;
 
-/** Steps of one task after which it is stuck. */
+/** Tasks after which a history is stuck, and steps of one task: far more than any needs. */
+const maxTasks = 3_000_000;
 const maxSteps = 100_000;
 
 /** An end of a run that no seed should reach. */
@@ -48,7 +49,8 @@ export class Scheduler {
   readonly #streams = new Map<string, Random>();
   readonly #digest = createHash('sha256');
   readonly #pending: Promise<() => void>[] = [];
-  #heap: Task[] = [];
+  /** The tasks that wait, the next one last. */
+  readonly #tasks: Task[] = [];
   #order = 0;
   /** Lines that are not in the digest yet. */
   #noted = '';
@@ -146,14 +148,14 @@ export class Scheduler {
     for (const died of owner.died) died();
   }
 
-  /** Runs tasks until a promise settles. @param maxTasks after which it is stuck */
-  async run<T>(until: Promise<T>, maxTasks: number): Promise<T> {
+  /** Runs tasks until a promise settles. */
+  async run<T>(until: Promise<T>): Promise<T> {
     const state = { isSettled: false };
     const settled = (): void => void (state.isSettled = true);
     until.then(settled, settled);
     await this.#settle();
     while (!state.isSettled) {
-      const task = this.#pop();
+      const task = this.#tasks.pop();
       if (task === undefined) throw new Stuck('nothing is left to happen');
       if (task.run === nothing || task.owner.isDead) continue;
       this.#nowMs = Math.max(this.#nowMs, task.at);
@@ -188,36 +190,13 @@ export class Scheduler {
   }
 
   #push(task: Task): void {
-    const heap = this.#heap;
-    let at = heap.length;
-    heap.push(task);
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const above = heap[parent];
-      if (above === undefined || !isBefore(task, above)) break;
-      heap[at] = above;
-      at = parent;
+    let [from, to] = [0, this.#tasks.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (isBefore(task, this.#tasks[middle] as Task)) from = middle + 1;
+      else to = middle;
     }
-    heap[at] = task;
-  }
-
-  #pop(): Task | undefined {
-    const heap = this.#heap;
-    const [first] = heap;
-    const last = heap.pop();
-    if (first === undefined || last === undefined || heap.length === 0) return first;
-    let at = 0;
-    for (;;) {
-      const left = heap[2 * at + 1];
-      const right = heap[2 * at + 2];
-      const isRight = left !== undefined && right !== undefined && isBefore(right, left);
-      const child = isRight ? right : left;
-      if (child === undefined || !isBefore(child, last)) break;
-      heap[at] = child;
-      at = 2 * at + (isRight ? 2 : 1);
-    }
-    heap[at] = last;
-    return first;
+    this.#tasks.splice(from, 0, task);
   }
 }
 

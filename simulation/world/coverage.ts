@@ -4,6 +4,7 @@
  */
 import type { SimulatedObject } from '../platform/simulated-object.ts';
 import type { Action } from './plan.ts';
+import { kinds } from './planning.ts';
 
 /** Names of what was reached, and how often. */
 export type Reached = Map<string, number>;
@@ -58,8 +59,8 @@ export class Coverage {
   }
 }
 
-/** Sums up what histories have reached, for a reader: few lines. @param kinds of all actions */
-export function summary(reached: Reached, kinds: readonly Action['kind'][]): string[] {
+/** Sums up what histories have reached, for a reader: few lines. */
+export function summary(reached: Reached): string[] {
   const pairs = kinds.flatMap((one, i) => kinds.slice(i).map((other) => pairOf(one, other)));
   const missing = pairs.filter((pair) => !reached.has(`pair ${pair}`));
   const moves = [...reached].filter(([name]) => name.startsWith('move '));

@@ -1,1 +1,3 @@
-export { kinds, planOf, simulate, summary } from './simulate.ts';
+export { summary } from './coverage.ts';
+export { planOf } from './planning.ts';
+export { simulate } from './simulate.ts';

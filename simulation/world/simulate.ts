@@ -11,15 +11,10 @@ import { Model, Violation } from './model.ts';
 import type { Burst, Plan, Step } from './plan.ts';
 import { adminToken, SimulatedService } from './simulated-service.ts';
 
-export { summary } from './coverage.ts';
-export { kinds, planOf } from './planning.ts';
-
 /** The network that a world answers. */
 export type Network = { fetch: typeof fetch };
 
-/**
- * Outcome of a history. `violation`: what was seen and must not be.
- */
+/** Outcome of a history. `violation`: what was seen and must not be. */
 export type HistoryOutcome = {
   violation: string | undefined;
   history: string[];
@@ -28,20 +23,17 @@ export type HistoryOutcome = {
   reached: Reached;
 };
 
-/** `isCovered`: what the history reaches is to be noted. */
-export type HistoryLimits = { maxTasks: number; isCovered: boolean };
-
 /** The time in which everything comes to rest: every pin is asked for once a week. */
 const restMs = 20 * 86_400_000;
 /** The time after which nothing is kept of what was deleted: receipts stay for 90 days. */
 const forgottenMs = 130 * 86_400_000;
 
-/** Carries a plan out. */
+/** Carries a plan out. @param isCovered whether to note what it reaches */
 export async function simulate(
   scheduler: Scheduler,
   network: Network,
   plan: Plan,
-  limits: HistoryLimits,
+  isCovered: boolean,
 ): Promise<HistoryOutcome> {
   const history: string[] = [];
   const tell = (line: string): void => {
@@ -50,7 +42,7 @@ export async function simulate(
   };
   const found = Promise.withResolvers<never>();
   const violated = (what: string): void => found.reject(new Violation(what));
-  const coverage = limits.isCovered ? new Coverage() : undefined;
+  const coverage = isCovered ? new Coverage() : undefined;
   const { topology, hasFront = false } = plan;
   const service = new SimulatedService({ scheduler, topology, hasFront, violated, coverage });
   network.fetch = (input, init) => service.fetch(input, init);
@@ -67,7 +59,7 @@ export async function simulate(
   const main = scheduler.as(newOwner('history'), () => runHistory(world, plan, violated));
   let violation: string | undefined;
   try {
-    await scheduler.run(Promise.race([main, found.promise]), limits.maxTasks);
+    await scheduler.run(Promise.race([main, found.promise]));
   } catch (error) {
     violation = error instanceof Violation ? error.message : String((error as Error).stack);
     tell(`violated: ${violation}`);
