@@ -134,36 +134,19 @@ async function readAnswer(response: Response): Promise<Pick<Answer, 'bytes' | 'i
 
 /** A body whose reader can wait for some bytes, as in workerd. */
 function arriving(next: Arrivals): ReadableStream<Uint8Array> {
-  const stream = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const piece = await next();
-        if (piece === undefined) controller.close();
-        else controller.enqueue(piece);
-      },
-    },
-    { highWaterMark: 0 },
-  );
-  let rest = new Uint8Array();
-  let isOver = false;
-  async function readAtLeast(minBytes: number, view: Uint8Array): Promise<{ done: boolean; value: Uint8Array }> {
-    while (rest.length < minBytes && !isOver) {
+  const stream = new ReadableStream({
+    type: 'bytes',
+    async pull(controller) {
       const piece = await next();
-      if (piece === undefined) isOver = true;
-      else rest = new Uint8Array(Buffer.concat([rest, piece]));
-    }
-    const given = rest.subarray(0, view.length);
-    rest = rest.subarray(given.length);
-    const value = new Uint8Array(view.buffer, view.byteOffset, given.length);
-    value.set(given);
-    return { done: given.length === 0, value };
-  }
-  const reader = {
-    readAtLeast,
-    read: (view: Uint8Array) => readAtLeast(1, view),
-    cancel: async () => void (isOver = true),
-    releaseLock() {},
+      if (piece !== undefined) return controller.enqueue(piece);
+      controller.close();
+      controller.byobRequest?.respond(0);
+    },
+  });
+  const plain = stream.getReader.bind(stream) as (o?: object) => { read(view: Uint8Array, o: object): unknown };
+  const getReader = (o?: object): object => {
+    const reader = plain(o);
+    return Object.assign(reader, { readAtLeast: (min: number, view: Uint8Array) => reader.read(view, { min }) });
   };
-  const plain = stream.getReader.bind(stream) as (o?: object) => unknown;
-  return Object.assign(stream, { getReader: (o?: { mode?: string }) => (o?.mode === 'byob' ? reader : plain(o)) });
+  return Object.assign(stream, { getReader }) as ReadableStream<Uint8Array>;
 }
