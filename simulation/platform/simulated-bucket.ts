@@ -3,21 +3,17 @@ import { readWholeBody, type Behaviour } from './behaviour.ts';
 
 type StoredObject = { bytes: Uint8Array; at: number };
 
-export type BucketOptions = {
-  /** Called before an object is sent here: one that arrives late is swept up. */
-  sent(key: string): void;
-};
-
 export class SimulatedBucket {
   readonly behaviour: Behaviour;
   readonly objects = new Map<string, StoredObject>();
   /** The keys whose bytes were changed here. */
   readonly #damaged = new Set<string>();
-  readonly #o: BucketOptions;
+  protected readonly sent: (key: string) => void;
 
-  constructor(behaviour: Behaviour, options: BucketOptions) {
+  /** @param sent is called before an object is sent here: one that arrives late is swept up */
+  constructor(behaviour: Behaviour, sent: (key: string) => void) {
     this.behaviour = behaviour;
-    this.#o = options;
+    this.sent = sent;
   }
 
   /** The keys of all that it has. */
@@ -28,11 +24,6 @@ export class SimulatedBucket {
   /** Loses an object. */
   remove(key: string): void {
     this.objects.delete(key);
-  }
-
-  /** Takes note that an object is on its way. */
-  protected sent(key: string): void {
-    this.#o.sent(key);
   }
 
   /** Has an object from now on. */
@@ -102,10 +93,7 @@ export class SimulatedBucket {
         return found && { size: found.length, body: this.behaviour.stream(found.subarray(offset, offset + length)) };
       },
       list: (o: { prefix: string; startAfter?: string }) => request(`list ${o.prefix}`, () => this.#list(o)),
-      delete: (keys: string[]) =>
-        request(`delete ${keys.join(' ')}`, () => {
-          for (const key of keys) this.objects.delete(key);
-        }),
+      delete: (keys: string[]) => request(`delete ${keys.join(' ')}`, () => keys.forEach((key) => this.remove(key))),
       createMultipartUpload: () => Promise.reject(new Error('not simulated')),
     };
   }
@@ -123,7 +111,7 @@ export class SimulatedBucket {
   }
 
   #list({ prefix, startAfter = '' }: { prefix: string; startAfter?: string }) {
-    const keys = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > startAfter).toSorted();
+    const keys = this.keys.filter((key) => key.startsWith(prefix) && key > startAfter).toSorted();
     const objects = keys.slice(0, 1000).map((key) => this.#about(key));
     return { objects, truncated: keys.length > 1000 };
   }

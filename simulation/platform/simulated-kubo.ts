@@ -1,5 +1,6 @@
 /** A Kubo behind its RPC, as the adapter uses it, over blocks in memory. */
 import { EventEmitter } from 'node:events';
+import type { Direct } from '../../cli/local/front/handover.ts';
 import { streamOf } from '../../shared/crypto/bytes.ts';
 import { carOf, carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid } from '../../shared/ipfs/index.ts';
 import { sha256, type BlockSource } from '../../shared/ipfs/index.ts';
@@ -8,16 +9,9 @@ import { readWholeBody, sentWithin, type Behaviour } from './behaviour.ts';
 /** Answer of a Kubo to a command: bytes, an object in JSON, or an error with a message. */
 type KuboAnswer = { bytes: Uint8Array } | { json: object } | { message: string };
 
-type Command = { query: URLSearchParams; body: Uint8Array };
-
-export type KuboOptions = {
-  /** Called before a CID is pinned. */
-  pinned(cid: string): void;
-};
-
 export class SimulatedKubo {
   readonly behaviour: Behaviour;
-  readonly #o: KuboOptions;
+  readonly #pinned: (cid: string) => void;
   /** Blocks by CID, and names of recursive pins by CID. */
   readonly blocks = new Map<string, Uint8Array>();
   readonly pins = new Map<string, string>();
@@ -26,9 +20,10 @@ export class SimulatedKubo {
   /** Blocks whose bytes were changed here. */
   readonly #damaged = new Set<string>();
 
-  constructor(behaviour: Behaviour, options: KuboOptions) {
+  /** @param pinned is called before a CID is pinned */
+  constructor(behaviour: Behaviour, pinned: (cid: string) => void) {
     this.behaviour = behaviour;
-    this.#o = options;
+    this.#pinned = pinned;
   }
 
   /** The `fetch` of its address. */
@@ -38,11 +33,8 @@ export class SimulatedKubo {
     const sent = await sentWithin(body as ReadableStream<Uint8Array> | null | undefined, signal);
     const command = url.pathname.replace('/api/v0/', '');
     const label = `${command} ${url.searchParams.get('arg') ?? ''}`;
-    const answer = await behaviour.request(
-      label,
-      () => this.#do(command, { query: url.searchParams, body: sent }),
-      signal,
-    );
+    const work = () => this.#do(command, url.searchParams, sent);
+    const answer = await behaviour.request(label, work, signal);
     if (answer === 'busy') return new Response('busy', { status: 503, headers: { 'Retry-After': '3' } });
     if ('bytes' in answer) return new Response(behaviour.stream(answer.bytes, signal) as BodyInit);
     if ('message' in answer) return Response.json({ Message: answer.message, Code: 0, Type: 'error' }, { status: 500 });
@@ -50,26 +42,19 @@ export class SimulatedKubo {
   }
 
   /** Gives bytes of a file, verified. @throws if it lacks them, or its disk fails */
-  async *bytesOf({ cid, from, to }: { cid: string; from: number; to: number }): AsyncGenerator<Uint8Array> {
+  async *bytesOf({ cid, from, to }: Parameters<Direct['bytesOf']>[0]): AsyncGenerator<Uint8Array> {
     yield* this.#read((await openFile(cid, [this.#itself])).read(from, to + 1));
   }
 
   /** Gives a CAR of bytes of a file, whose leaves its reader verifies. @throws as `bytesOf` */
-  async *carOf({
-    cid,
-    ...entityBytes
-  }: {
-    cid: string;
-    from: number;
-    to?: number | undefined;
-  }): AsyncGenerator<Uint8Array> {
+  async *carOf({ cid, ...entityBytes }: Parameters<Direct['carOf']>[0]): AsyncGenerator<Uint8Array> {
     yield* this.#read(carOf(cid, [this.#itself], { entityBytes, passLeaves: true }));
   }
 
   /** Tells whether a pin of ours keeps a CID, and every block below it is there. */
   async holds(cid: string): Promise<boolean> {
-    const roots = [...this.pins.keys()].filter((root) => root === cid || this.#isAnchorOf(root, cid));
-    return roots.length > 0 && this.#missingBelow(cid) === undefined;
+    const isPinned = [...this.pins.keys()].some((pin) => pin === cid || this.rootOf(pin) === cid);
+    return isPinned && this.#missingBelow(cid) === undefined;
   }
 
   /** Tells whether it has every block of a CID, as it was. */
@@ -130,11 +115,7 @@ export class SimulatedKubo {
     return { id: 'itself', block };
   }
 
-  #isAnchorOf(pin: string, cid: string): boolean {
-    return pin !== cid && this.rootOf(pin) === cid;
-  }
-
-  async #do(command: string, { query, body }: Command): Promise<KuboAnswer | 'busy'> {
+  async #do(command: string, query: URLSearchParams, body: Uint8Array): Promise<KuboAnswer | 'busy'> {
     const { behaviour } = this;
     if (behaviour.meets('busy')) return 'busy';
     const arg = query.get('arg') ?? '';
@@ -193,7 +174,7 @@ export class SimulatedKubo {
   #pin(cid: string, name: string): KuboAnswer {
     const missing = this.#missingBelow(cid);
     if (missing !== undefined) return { message: `pin: ipld: could not find ${missing}` };
-    this.#o.pinned(this.rootOf(cid));
+    this.#pinned(this.rootOf(cid));
     this.pins.set(cid, name);
     this.pinning.emit(cid);
     return { json: { Pins: [cid] } };

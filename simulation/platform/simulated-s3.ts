@@ -2,7 +2,7 @@
  * A bucket behind an S3 API, as its server answers: late, with 503, or with an error in a 200.
  */
 import { sentWithin, type Behaviour } from './behaviour.ts';
-import { SimulatedBucket, type BucketOptions } from './simulated-bucket.ts';
+import { SimulatedBucket } from './simulated-bucket.ts';
 
 /** A version of an object; without bytes it says that there is none from then on. */
 type Version = { id: string; bytes: Uint8Array | undefined; at: number };
@@ -28,8 +28,8 @@ export class SimulatedS3 extends SimulatedBucket {
   readonly #knowsVersions: boolean;
   #count = 0;
 
-  constructor(behaviour: Behaviour, options: BucketOptions) {
-    super(behaviour, options);
+  constructor(behaviour: Behaviour, sent: (key: string) => void) {
+    super(behaviour, sent);
     const kind = behaviour.random.pick(['versions', 'no versions', 'unknown']);
     this.#versions = kind === 'versions' ? new Map() : undefined;
     this.#knowsVersions = kind !== 'unknown';

@@ -8,33 +8,18 @@ import type { Random } from '../host/random.ts';
 type Value = ArrayBuffer | string | number | null;
 type CursorRow = Record<string, Value>;
 
-/** The rows of a statement that has run. */
-class Cursor {
-  readonly #rows: CursorRow[];
-
-  constructor(rows: CursorRow[]) {
-    this.#rows = rows;
-  }
-
-  toArray(): CursorRow[] {
-    return this.#rows.splice(0);
-  }
-
-  one(): CursorRow {
-    const [first, ...others] = this.#rows;
-    if (first === undefined || others.length > 0)
-      throw new Error(`Expected exactly one result from SQL query, but got ${first ? 'multiple' : 'no'} results.`);
-    return first;
-  }
-
-  next(): { done: boolean; value: CursorRow | undefined } {
-    const value = this.#rows.shift();
-    return { done: value === undefined, value };
-  }
-
-  [Symbol.iterator](): Iterator<CursorRow> {
-    return this.toArray()[Symbol.iterator]();
-  }
+/** The rows of a statement that has run, as the product takes them. */
+function cursorOf(rows: CursorRow[]) {
+  return {
+    toArray: () => rows,
+    one(): CursorRow {
+      const [first, ...others] = rows;
+      if (first === undefined || others.length > 0)
+        throw new Error(`Expected exactly one result from SQL query, but got ${first ? 'multiple' : 'no'} results.`);
+      return first;
+    },
+    [Symbol.iterator]: () => rows.values(),
+  };
 }
 
 type StorageOptions = {
@@ -177,16 +162,15 @@ export class Storage {
     this.#o.changed();
   }
 
-  #exec(query: string, values: unknown[]): Cursor {
+  #exec(query: string, values: unknown[]): ReturnType<typeof cursorOf> {
     this.#o.step();
     const kind = queryKind(query);
     if (!kind.isRead) this.#begin();
     if (kind.isDefinition || (values.length === 0 && kind.isList)) {
       this.#define(query);
-      return new Cursor([]);
+      return cursorOf([]);
     }
-    if (kind.isOfSchema) return new Cursor(this.#ofSchema(query, values));
-    return new Cursor(this.#rowsOf(query, values));
+    return cursorOf(kind.isOfSchema ? this.#ofSchema(query, values) : this.#rowsOf(query, values));
   }
 
   #rowsOf(query: string, values: unknown[]): CursorRow[] {

@@ -48,7 +48,7 @@ test('a simulated bucket has a file while it has each object that the index name
   const keys = [`p/data/${id}/00000001`, `p/data/${id}/00000012`, 'p/cid/bafy'];
   const bucketOf = (): SimulatedBucket => {
     const scheduler = new Scheduler('bucket');
-    const bucket = new SimulatedBucket(new Behaviour('b', scheduler), { sent: () => undefined });
+    const bucket = new SimulatedBucket(new Behaviour('b', scheduler), () => undefined);
     for (const [at, key] of keys.entries())
       bucket.objects.set(key, { bytes: at === 2 ? index : new Uint8Array(objects[at]?.bytes ?? 0), at: 0 });
     return bucket;

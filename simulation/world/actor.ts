@@ -1,5 +1,5 @@
 /** A step of a client or the operator: with which keys it asks, and what its history says. */
-import { ask, type Told } from './asking.ts';
+import { ask, type Request, type Told } from './asking.ts';
 import type { Coverage } from './coverage.ts';
 import { Violation, type Model, type ModelFile, type ModelShare } from './model.ts';
 import type { KeyTerms } from './promises.ts';
@@ -29,11 +29,9 @@ type SimulatedKey = KeyTerms & { id: string; apiKey: string };
 export type ActionStep = Extract<Step, { does: Action }>;
 
 /** An action of a kind. */
-export type Doing<K extends Action['kind']> = Action extends infer A
-  ? A extends { kind: infer L }
-    ? K extends L
-      ? A & { kind: K }
-      : never
+export type Doing<K extends Action['kind'], A = Action> = A extends { kind: infer L }
+  ? K extends L
+    ? A & { kind: K }
     : never
   : never;
 
@@ -110,11 +108,7 @@ export class Actor {
   }
 
   /** Sends a request, and again by the rules. */
-  async ask(
-    method: string,
-    path: string,
-    o: Partial<Omit<Parameters<typeof ask>[1], 'method' | 'path'>> = {},
-  ): Promise<Told> {
+  async ask(method: string, path: string, o: Partial<Omit<Request, 'method' | 'path'>> = {}): Promise<Told> {
     const { service, tell, coverage } = this.world;
     this.ended ??= coverage?.begun(this.step.does.kind);
     const request = { method, path, apiKey: this.apiKey, isRepeatable: method === 'GET', ...o };

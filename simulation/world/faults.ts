@@ -28,7 +28,8 @@ export class Faults {
   begin(fault: SimulatedFault, name: string): number {
     const { service, tell } = this.#world;
     const { scheduler } = service;
-    tell(`${name}: ${faultText(fault)}`);
+    const { kind, ...about } = fault;
+    tell(`${name}: ${kind} ${JSON.stringify(about)}`);
     const until = (ms: number, end: () => void): number => {
       scheduler.later(ms, 'a fault ends', end, newOwner('faults'));
       return ms;
@@ -66,8 +67,12 @@ export class Faults {
           return busy[fault.nth % Math.max(1, busy.length)]?.crash() ?? false;
         });
       case 'crash at a commit':
-        this.#arm(fault.afterCommits, name, (owner) => this.#crashAtCommit(owner, fault.isKept, name), 'commits');
-        return 0;
+        return this.#arm(
+          fault.afterCommits,
+          name,
+          (owner) => this.#crashAtCommit(owner, fault.isKept, name),
+          'commits',
+        );
       default:
         return 0;
     }
@@ -133,9 +138,4 @@ export class Faults {
       bucket?.damage(key ?? '');
     }
   }
-}
-
-function faultText(fault: SimulatedFault): string {
-  const { kind, ...rest } = fault;
-  return `${kind} ${JSON.stringify(rest)}`;
 }

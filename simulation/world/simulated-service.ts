@@ -1,6 +1,6 @@
 /** The service with all that it runs on: its objects, KV, its backends, and the edge before it. */
 import worker, { Account, Metrics, Pin, Share } from '../../worker/index.ts';
-import { type Owner, type Scheduler } from '../host/scheduler.ts';
+import type { Owner, Scheduler } from '../host/scheduler.ts';
 import { Behaviour } from '../platform/behaviour.ts';
 import type { Coverage } from './coverage.ts';
 import type { Topology } from './plan.ts';
@@ -18,14 +18,12 @@ import { shardName } from '../../worker/objects/pin/shard-names.ts';
 export const adminToken = 'operator-of-the-simulation';
 const serviceId = 'simulation';
 
-/** Something that must never be, in words. */
-export type Violated = (what: string) => void;
-
 export type ServiceOptions = {
   scheduler: Scheduler;
   topology: Topology;
   hasFront: boolean;
-  violated: Violated;
+  /** Takes what must never be, in words. */
+  violated(what: string): void;
   coverage: Coverage | undefined;
 };
 
@@ -45,7 +43,7 @@ export class SimulatedService {
   readonly buckets = new Map<string, SimulatedBucket>();
   /** Share of the calls between objects that fail, while a fault says so. */
   failingCalls = 0;
-  readonly #violated: Violated;
+  readonly #violated: ServiceOptions['violated'];
 
   constructor({ scheduler, topology, hasFront, violated, coverage }: ServiceOptions) {
     this.scheduler = scheduler;
@@ -59,8 +57,9 @@ export class SimulatedService {
       REPLICAS: String(topology.replicas),
       PUBLIC_GATEWAY: 'on',
       BACKENDS: JSON.stringify(topology.kinds.map((kind, i) => this.#backend(kind, `b${i}`))),
+      S3_KEY: 'key',
+      S3_SECRET: 'secret',
     };
-    Object.assign(env, { S3_KEY: 'key', S3_SECRET: 'secret' });
     for (const [id, bucket] of this.buckets) env[`BUCKET_${id}`] = bucket.binding();
     const options: ObjectsOptions = {
       scheduler,
@@ -133,16 +132,16 @@ export class SimulatedService {
   #backend(kind: Topology['kinds'][number], id: string): object {
     const behaviour = new Behaviour(id, this.scheduler);
     if (kind === 'kubo') {
-      this.kubos.set(id, new SimulatedKubo(behaviour, { pinned: (cid) => void this.#mustHaveRow(id, cid) }));
+      this.kubos.set(id, new SimulatedKubo(behaviour, (cid) => void this.#mustHaveRow(id, cid)));
       return { id, type: 'kubo', url: `https://${id}.test` };
     }
-    const options = { sent: (key: string) => this.#mustHaveObjectRow(id, key) };
+    const sent = (key: string) => this.#mustHaveObjectRow(id, key);
     if (kind === 's3') {
-      this.buckets.set(id, new SimulatedS3(behaviour, options));
+      this.buckets.set(id, new SimulatedS3(behaviour, sent));
       const secrets = { keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
       return { id, type: 's3', url: `https://${id}.test`, bucket: 'files', ...secrets };
     }
-    this.buckets.set(id, new SimulatedBucket(behaviour, options));
+    this.buckets.set(id, new SimulatedBucket(behaviour, sent));
     return { id, type: 'r2', binding: `BUCKET_${id}` };
   }
 
