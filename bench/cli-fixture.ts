@@ -1,7 +1,4 @@
-/**
- * Fixture of the benches of the command line: the built command line, a running service and a
- * temporary directory.
- */
+/** The command line as it is built, with a service and a directory, for its benches. */
 import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream, readFileSync } from 'node:fs';
@@ -37,10 +34,7 @@ export type CliFixture = {
   apiKey: string;
 };
 
-/**
- * Builds the command line, starts a service and makes a key pair; removes all of it when `use`
- * ends.
- */
+/** Builds it, starts a service and makes a key pair; removes all of it when `use` ends. */
 export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>): AsyncGenerator<T> {
   yield* withCommand<T>(async function* (dir) {
     const data = `--data-dir=${join(dir, 'data')}`;

@@ -1,6 +1,4 @@
-/**
- * The command line as a user runs it: starting, storing and fetching a large file, and its memory.
- */
+/** The command line as a user runs it: its start, small files, a large one, and its memory. */
 import { execFileSync, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';

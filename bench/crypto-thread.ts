@@ -15,10 +15,7 @@ import {
 import { totalMebibytes, type Task } from './crypto-task.ts';
 import { MiB } from './figure.ts';
 
-/**
- * Containers to decrypt are held in memory, which costs garbage collection: a smaller one is
- * decrypted several times.
- */
+/** MiB of a container to decrypt, held in memory: a larger one would cost garbage collection. */
 const heldMebibytes = 32;
 const plainBlock = new Uint8Array(randomBytes(MiB));
 
@@ -106,9 +103,7 @@ function cipherAlone(
   }
 }
 
-/**
- * typage, to the same kind of key; it has no P-256 identities, so an X25519 one opens its files.
- */
+/** typage, to the same kind of key; as it has no P-256 identities, an X25519 one opens. */
 async function typage({ recipient }: { recipient: string }) {
   const { generateX25519Identity, identityToRecipient } = await import('age-encryption');
   const identity = await generateX25519Identity();
@@ -127,10 +122,7 @@ async function typage({ recipient }: { recipient: string }) {
   };
 }
 
-/**
- * OpenPGP.js with AES-256 in its default AEAD mode, under a session key, so that no password is
- * derived.
- */
+/** OpenPGP.js with AES-256-GCM under a session key, so that no password is derived. */
 function openPgp() {
   const sessionKey = { data: randomBytes(32), algorithm: 'aes256' as const, aeadAlgorithm: 'gcm' as const };
   return {

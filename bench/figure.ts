@@ -1,7 +1,4 @@
-/**
- * Results of benches: figures beside those of a peer in the same run, since absolute times mean
- * little.
- */
+/** Figures beside those of a peer in the same run, since absolute times mean little. */
 
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
@@ -39,9 +36,7 @@ export function isMet({ value, peer, target }: Figure): boolean | undefined {
   return within(target.value, value) && within(target.ratio, peer && value / peer.value);
 }
 
-/**
- * `low` and `high`: the fastest and the slowest run, or the other way round where more is better.
- */
+/** `low` and `high`: the smallest and the largest run. */
 export type Sample = { median: number; spread: number; low: number; high: number; others?: number };
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Encrypting and decrypting without a service: files next to age and openssl, folders next to tar
- * and age.
- */
+/** Without a service: files next to age and openssl, folders next to tar and age. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -1,7 +1,4 @@
-/**
- * CIDs next to the library's and to the digests alone, in Node and in workerd; the embedded node
- * next to a real Kubo.
- */
+/** CIDs next to the library's and to digests alone; the embedded node next to a real Kubo. */
 import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -165,10 +162,7 @@ async function speeds({ url, token }: { url: string; token: string }, mebibytes:
   return { add, cat, imported };
 }
 
-/**
- * Files of 256 MiB, each different: added, read, removed; and as many leaves imported and
- * collected.
- */
+/** Files of 256 MiB, each different: added, read, removed; and as many leaves imported. */
 async function* nodes(): AsyncGenerator<Figure> {
   const node = await embeddedNode();
   const peerNode = kuboProgram() === undefined ? undefined : await kuboNode();

@@ -1,24 +1,15 @@
-/**
- * The machine of a run: without it no figure means anything, least of all on a machine that others
- * use, too.
- */
+/** The machine of a run: without it no figure means anything. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { summarize } from './figure.ts';
 
-/**
- * Switches the SHA instructions off: in OpenSSL and BoringSSL (OPENSSL_ia32cap(3)), and in Go
- * (internal/cpu).
- */
+/** Switches SHA instructions off: OpenSSL and BoringSSL (OPENSSL_ia32cap(3)), Go (internal/cpu). */
 export const withoutShaInstructions: Readonly<Record<string, string>> = {
   OPENSSL_ia32cap: ':~0x20000000',
   GODEBUG: 'cpu.sha=off',
 };
 
-/**
- * Times of the same work, in ms: 25 times the SHA-256 of 16 MiB, and once AES-256-GCM of as much
- * for each of them.
- */
+/** Times in ms: 25 times the SHA-256 of 16 MiB, and AES-256-GCM of as much. */
 const program = `
   const { hash, createCipheriv } = require('node:crypto');
   const bytes = Buffer.alloc(2 ** 24, 1);
@@ -34,10 +25,7 @@ const program = `
   console.log(JSON.stringify(times));
 `;
 
-/**
- * One line about the machine: its processor, load, speed of SHA-256 and AES, and by how much the
- * same work varies.
- */
+/** Describes the processor, its load, its speed, and by how much the same work varies. */
 export function describeMachine(): string {
   const plain = timesWith({});
   const without = timesWith(withoutShaInstructions);

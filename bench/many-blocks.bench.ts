@@ -1,7 +1,4 @@
-/**
- * The embedded node with many files and many blocks, next to a real Kubo: small files one by one,
- * their removal, and a start.
- */
+/** The embedded node with many files and blocks, next to a real Kubo. */
 import { hash, randomBytes } from 'node:crypto';
 import { inLanes, secondsOf, summarize, type Bench, type Figure, type Bound } from './figure.ts';
 import { embeddedNode, multipartForm, kuboNode, type MeasuredNode } from './node-fixture.ts';

@@ -1,7 +1,4 @@
-/**
- * Fixture of the benches of the embedded node: the node as it is shipped, a Kubo, and the forms of
- * both.
- */
+/** The embedded node as it is shipped, a Kubo, and the forms that both take. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,10 +16,7 @@ export type MeasuredNode = {
   remove(): Promise<void>;
 };
 
-/**
- * The embedded node in a process of its own, bundled as it is shipped: Kubo is a compiled program,
- * too.
- */
+/** The embedded node in a process of its own, bundled: Kubo is a compiled program, too. */
 export async function embeddedNode(): Promise<MeasuredNode> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const program = join(dir, 'node.cjs');
@@ -65,10 +59,7 @@ export async function kuboNode(o: { syncs?: boolean } = {}): Promise<MeasuredNod
   };
 }
 
-/**
- * A form with one file (RFC 7578), as Kubo's RPC takes it: what precedes the bytes, and what
- * follows them.
- */
+/** A form with one file (RFC 7578), as Kubo's RPC takes it: what surrounds the bytes. */
 export const multipartForm = {
   type: 'multipart/form-data; boundary=xyz',
   head: Buffer.from('--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'),

@@ -1,7 +1,4 @@
-/**
- * The embedded node in a process of its own, with its data in the directory that is named; prints
- * its URL.
- */
+/** The embedded node as a process, with its data in the directory that is named; prints its URL. */
 import { startNode } from '../cli/local/node/server.ts';
 
 const [, , nodeDir = ''] = process.argv;

@@ -6,10 +6,7 @@ export function residentMiB(pid: number): number | undefined {
   return toMiB(field(pid, 'VmRSS'));
 }
 
-/**
- * The peak of resident memory, since `forgetPeak` if that was called, in MiB; undefined: the
- * process has ended.
- */
+/** The peak of resident memory since `forgetPeak`, in MiB; undefined: the process has ended. */
 export function peakMiB(pid: number): number | undefined {
   return toMiB(field(pid, 'VmHWM'));
 }
@@ -33,10 +30,7 @@ export function cpuMs(pid: number): number {
   return (Number(user) + Number(system)) * 10;
 }
 
-/**
- * Memory of a process and all below it, in MiB, what they share counted once: the sum of
- * proportional set sizes.
- */
+/** Memory of a process and all below it, in MiB, what they share counted once (Pss). */
 export function proportionalMiB(pid: number): number {
   return below([pid]).reduce((sum, each) => sum + (toMiB(field(each, 'Pss', 'smaps_rollup')) ?? 0), 0);
 }
@@ -46,9 +40,7 @@ export function cpuMsBelow(pids: readonly number[]): Map<number, number> {
   return new Map(below(pids).map((pid) => [pid, ifAlive(() => cpuMs(pid)) ?? 0]));
 }
 
-/**
- * CPU time between two looks at processes, in ms: what one has used that has ended is not in it.
- */
+/** CPU time between two looks, in ms: what one has used that has ended is not in it. */
 export function usedMs(before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>): number {
   return [...after].reduce((sum, [pid, ms]) => sum + Math.max(0, ms - (before.get(pid) ?? 0)), 0);
 }

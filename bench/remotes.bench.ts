@@ -1,7 +1,4 @@
-/**
- * A large file encrypted into an S3 store and back, next to rclone and restic, which need no
- * service between.
- */
+/** A large file encrypted into an S3 store and back, next to rclone and restic. */
 import { execFileSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -20,10 +20,7 @@ export const bench: Bench = {
   },
 };
 
-/**
- * Small requests per second, next to a bare Worker that makes one KV read and one call to an
- * object.
- */
+/** Small requests per second, next to a bare Worker: one KV read, one call to an object. */
 async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
   const service = await startService({ through: () => sink });
   const bare = await startService({ entry: 'bench/workers/bare-workers.ts' });

@@ -10,10 +10,7 @@ const onlyBlock = Buffer.from(process.argv[2] ?? '', 'base64');
 /** Bytes of a CID, which precedes each block: what is shorter is the boundary after the CAR. */
 const cidBytes = 36;
 
-/**
- * Counts the blocks of a CAR in a form while it passes: after its head, and the header of the CAR,
- * sections with their lengths.
- */
+/** Counts the blocks of a CAR in a form while it passes: head, header, sections with lengths. */
 function countBlocks(request: IncomingMessage): { blocks: number } {
   const counted = { blocks: -1 };
   let head: Buffer = Buffer.alloc(0);

@@ -19,9 +19,7 @@ const seconds = Number(process.argv[2] ?? 60);
 const clients = 6;
 /** Bytes that the service holds at most. */
 const heldBytes = 2 ** 30;
-/**
- * MiB by which the memory may grow from the middle to the end: garbage, and what allocators keep.
- */
+/** MiB by which memory may grow from the middle on: garbage, and what allocators keep. */
 const slackMiB = 64;
 /** The memory is reported as so many medians, each of so many samples. */
 const spans = 10;

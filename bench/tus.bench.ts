@@ -1,7 +1,4 @@
-/**
- * An upload in several requests (tus) next to one in one request; and a client that is slow next to
- * one that is not.
- */
+/** Uploads in several requests (tus) next to those in one; a client beside one that is slow. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
@@ -23,10 +20,7 @@ export const bench: Bench = {
   },
 };
 
-/**
- * 512 MiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in
- * the process of the client.
- */
+/** 512 MiB in requests of 64 MiB, and in one, with the node in a process of its own. */
 async function* resumed(): AsyncGenerator<Figure> {
   const node = await embeddedNode();
   const { url, token } = await node.start();
@@ -103,9 +97,7 @@ async function exchangeWith(
   return { headers: response.headers, body };
 }
 
-/**
- * Measures how long another client waits while one sends 20 kB a second and Kubo collects garbage.
- */
+/** How long a client waits while another sends 20 kB a second and Kubo collects garbage. */
 async function* besideSlow(): AsyncGenerator<Figure> {
   const kubo = await startKubo({ token: rpcToken });
   const service = await startService({ node: kubo });

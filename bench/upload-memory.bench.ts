@@ -1,7 +1,4 @@
-/**
- * The memory of workerd while uploads run, in one request each and in several (tus), with the
- * embedded IPFS node behind it, or an object store.
- */
+/** The memory of workerd while uploads run, in one request each and in several (tus). */
 import { randomBytes } from 'node:crypto';
 import { type Bench, MiB } from './figure.ts';
 import { forgetPeak, peakMiB, residentMiB } from './process-stats.ts';

@@ -1,7 +1,4 @@
-/**
- * Fixture of the benches of the service: a client, full accounts, and a backend that stores
- * nothing.
- */
+/** For benches of the service: a client, full accounts, a backend that stores nothing. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * A client of the API for tests: each operation by its name, with the path of its row, and its
- * response checked against it.
- */
+/** A client of the API: operations by name, their responses checked against their rows. */
 import { expect } from 'vitest';
 import * as v from 'valibot';
 import type * as api from '../shared/api.ts';
@@ -148,10 +145,7 @@ function operationRow(operationId: string): ApiRow {
   return route;
 }
 
-/**
- * The path of an operation with its parameters, those of its query included; what else is given is
- * left for its body.
- */
+/** The path of an operation with its parameters; what else is given is left for its body. */
 function pathAndRest(operationId: string, given: Given): { path: string; rest: Given } {
   const route = operationRow(operationId);
   const rest = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));

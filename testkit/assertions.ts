@@ -1,7 +1,4 @@
-/**
- * The few assertions that the suites need: they run in Vitest (Node, workerd) and in a bare page
- * (Chromium) alike.
- */
+/** The few assertions that suites need, which run in Vitest and in a bare page alike. */
 import { equalBytes } from '../shared/streams/equal-bytes.ts';
 import { isSealpinError, type Code } from '../shared/errors.ts';
 

@@ -37,10 +37,7 @@ export type ProxyFault =
       readonly body?: string;
     };
 
-/**
- * A response that is rewritten. Its `Content-Length` becomes that of the body, unless the request
- * is a HEAD.
- */
+/** A response to rewrite. Unless for a HEAD, its `Content-Length` becomes that of the body. */
 export type WholeAnswer = { readonly status: number; readonly headers: OutgoingHttpHeaders; readonly body: Buffer };
 
 export type Passed = { readonly method: string; readonly path: string; readonly headers: IncomingMessage['headers'] };

@@ -1,7 +1,4 @@
-/**
- * Measures how the time of a function grows with its input: functions of untrusted text must be
- * linear.
- */
+/** How the time of a function grows with its input: linear, where text is untrusted. */
 import { sleep } from '../shared/streams/timing.ts';
 
 /** The CPU time of this thread, in ms: what else the machine does is not in it. */
@@ -15,19 +12,13 @@ const small = 8 * 1024;
 const large = 64 * 1024;
 const rounds = 5;
 
-/**
- * A ratio above this is not linear, whatever else the machine does; quadratic work takes 64 times
- * as long for eight times the input.
- */
+/** A ratio above this is not linear; that of quadratic work is 64. */
 export const linear = 24;
 
 /** The resolution of a measurement, in ms. */
 const floorMs = 0.5;
 
-/**
- * Number of times that a ratio above the limit is measured again: on a busy machine one measurement
- * says little.
- */
+/** Times that a ratio is measured: on a busy machine one measurement says little. */
 const mostAttempts = 8;
 const pauseMs = 250;
 

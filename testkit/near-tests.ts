@@ -1,10 +1,7 @@
 /** Choosing the tests nearest to a change. */
 import { posix } from 'node:path';
 
-/**
- * The specifiers that a source imports, of types and dynamic imports, too. An import in a comment
- * counts as well.
- */
+/** The specifiers that a source imports, in types, dynamic imports and comments, too. */
 export function importsOf(source: string): string[] {
   const forms = [
     /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,

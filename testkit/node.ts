@@ -1,6 +1,3 @@
-/**
- * The embedded IPFS node for tests of every room, and how it compacts its database. The command
- * line owns both.
- */
+/** The embedded IPFS node for tests of every room, which the command line owns. */
 export { startNode, type RunningNode } from '../cli/local/node/server.ts';
 export { vacuum } from '../cli/local/vacuum.ts';

@@ -1,7 +1,4 @@
-/**
- * The tests of `npm run quick [-- <commit>]`: those nearest to what changed since a commit (HEAD if
- * there is none).
- */
+/** `npm run quick [-- <commit>]`: the tests nearest to what changed since then, or HEAD. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

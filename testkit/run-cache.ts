@@ -55,10 +55,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return () => rm(directory, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/**
- * The environment of a process that is to see nothing of ours but the programs, and the code that
- * V8 has compiled in this run.
- */
+/** The environment of a process that gets only the programs, and code compiled in this run. */
 export function bareEnv(): Record<string, string> {
   const { PATH = '', NODE_COMPILE_CACHE } = process.env;
   return { PATH, ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) };

@@ -1,7 +1,4 @@
-/**
- * The service for tests: the Worker as deployed, in workerd, in front of a pinning service that
- * speaks Kubo's RPC.
- */
+/** The service for tests: the Worker as deployed, in workerd, in front of a real backend. */
 import type { ServerResponse } from 'node:http';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -124,9 +121,7 @@ function bindingsOf(
 
 const keptGateways = new Map<string, Promise<Versitygw>>();
 
-/**
- * The S3 API of a service; one whose directory is kept has it in there, for as long as the process.
- */
+/** The S3 API of a service; in a directory that is kept, it lasts as long as the process. */
 async function gatewayOf({ beside, dir }: ServiceOptions): Promise<Versitygw | undefined> {
   if (backendKind !== 's3') return undefined;
   if (beside?.gateway !== undefined) return beside.gateway;

@@ -2,10 +2,7 @@
 import type { TestContext } from 'vitest';
 import { inNamespaces, refusedStatus, type NamespaceOptions } from './namespaces.ts';
 
-/**
- * Runs a shell script that has a file system of so many MiB at the folder `$DISK`, as
- * `inNamespaces` does.
- */
+/** Runs a shell script with a file system of so many MiB at `$DISK`, as `inNamespaces` does. */
 export function onSmallDisk(
   context: TestContext,
   { disk, mebibytes, ...o }: { disk: string; mebibytes: number } & Omit<NamespaceOptions, 'what'>,

@@ -1,6 +1,4 @@
-/**
- * Measurements inside a Worker and a page: our containers beside noble alone, on the same bytes.
- */
+/** Measurements in a Worker and a page: our containers beside noble alone. */
 import { gcm } from '@noble/ciphers/aes.js';
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
 import {
@@ -60,10 +58,7 @@ export type WorkKind = (typeof workKinds)[number];
 
 const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
 
-/**
- * Does a kind of work on so many MiB. A container to open is made by the first call, which is not
- * measured.
- */
+/** Does a kind of work. The first call, which is not measured, makes a container to open. */
 export async function work(kind: WorkKind, mebibytes: number): Promise<void> {
   if (kind === 'noble AES-256-GCM') return noble(gcm, 16_384, mebibytes);
   if (kind === 'noble ChaCha20-Poly1305') return noble(chacha20poly1305, 65_536, mebibytes);

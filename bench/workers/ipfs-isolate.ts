@@ -1,7 +1,4 @@
-/**
- * Measurements inside a Worker: the CID of a request's body, by us, by the library, and the digests
- * alone.
- */
+/** Measurements in a Worker: the CID of a body, by us and the library, and digests alone. */
 import { importByteStream } from 'ipfs-unixfs-importer';
 import { cidBuilder, leafBytes } from '../../shared/ipfs/index.ts';
 import { byteReader } from '../../shared/streams/reader.ts';

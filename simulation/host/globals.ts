@@ -1,7 +1,4 @@
-/**
- * The globals that a bundle sees instead of those of Node: its clock, timers, random numbers and
- * network are those of a simulation.
- */
+/** The globals that a bundle sees: clock, timers, random numbers and network of a simulation. */
 import { createHmac, hash, timingSafeEqual, webcrypto } from 'node:crypto';
 import type { Scheduler } from './scheduler.ts';
 

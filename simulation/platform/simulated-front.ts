@@ -1,7 +1,4 @@
-/**
- * The process in front of the Worker, which has a node in it: bytes of plain files go between
- * clients and the node, past the Worker.
- */
+/** The process in front of the Worker, past which bytes of plain files go to and from its node. */
 import type { IncomingMessage } from 'node:http';
 import { isHandedOver } from '../../cli/local/front/handover.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';

@@ -192,9 +192,7 @@ export class SimulatedKubo {
     }
   }
 
-  /**
-   * Removes a pin. What is damaged goes with it: else nobody would have what is stored there next.
-   */
+  /** Removes a pin, and what is damaged: else nobody would have what is stored there next. */
   #unpin(cid: string): KuboAnswer {
     if (!this.pins.delete(cid)) return { message: 'not pinned or pinned indirectly' };
     const kept = this.#below(this.#damaged.size > 0 ? this.pins.keys() : []);

@@ -1,6 +1,4 @@
-/**
- * A bucket behind an S3 API, as its server answers: late, with 503, or with an error in a 200.
- */
+/** A bucket behind an S3 API, which answers late, with 503, or with an error in a 200. */
 import { sentWithin, type Behaviour } from './behaviour.ts';
 import { SimulatedBucket } from './simulated-bucket.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Coverage of histories: actions that ran at the same time, and the moves of rows from one
- * state to another.
- */
+/** Coverage of histories: actions that ran at the same time, and moves of rows between states. */
 import type { SimulatedObject } from '../platform/simulated-object.ts';
 import type { Action } from './plan.ts';
 import { kinds } from './planning.ts';

@@ -3,10 +3,7 @@ import { newOwner, type Owner } from '../host/scheduler.ts';
 import type { ActingWorld } from './actor.ts';
 import type { SimulatedFault } from './plan.ts';
 
-/**
- * A fault that strikes after so many tasks, or commits: at the first one from then on where there
- * is something to end.
- */
+/** A fault that strikes after so many tasks or commits, once there is something to end. */
 type Armed = { after: number; of: 'tasks' | 'commits'; name: string; strike: Strike };
 
 /** @returns whether there was something to end */
@@ -91,9 +88,7 @@ export class Faults {
     this.#world.tell(`${struck?.name} strikes ${of === 'commits' ? owner.name.split(' ')[0] : ''}`.trim());
   }
 
-  /**
-   * Ends an object just before what it wrote is kept, or just after, with its answers under way.
-   */
+  /** Ends an object just before a commit, or just after, with its answers under way. */
   #crashAtCommit(owner: Owner, isKept: boolean, name: string): boolean {
     const object = this.#world.service.objects.find((each) => each.name === owner.name);
     if (object === undefined || !isKept) return object?.crash() ?? false;

@@ -10,10 +10,7 @@ export type Topology = { kinds: readonly ('kubo' | 'r2' | 's3')[]; replicas: num
 
 export type Mode = 'plain' | 'encrypted';
 
-/**
- * Action of a client or of the operator. `of`: the ID of the step whose file, share or key it is
- * about.
- */
+/** Action of a client or the operator. `of`: the step whose file, share or key it is about. */
 export type Action =
   | { kind: 'store'; mode: Mode; content: number; days?: number; isRepeatable: boolean; lie?: 'cid' | 'length' }
   | {

@@ -1,7 +1,4 @@
-/**
- * Checks of what must hold when everything has come to rest: nothing fails any more, and there was
- * time for every repair.
- */
+/** Checks of what must hold at rest: nothing fails any more, and every repair had its time. */
 import type { StoredFile } from '../../shared/api.ts';
 import { hourMs } from '../../shared/time.ts';
 import { newOwner } from '../host/scheduler.ts';

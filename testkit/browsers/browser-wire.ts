@@ -1,7 +1,4 @@
-/**
- * The wire of WebDriver BiDi (W3C) and of Chrome's DevTools protocol: commands and events as JSON
- * over a WebSocket.
- */
+/** WebDriver BiDi (W3C) and Chrome's DevTools protocol: JSON over a WebSocket. */
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 

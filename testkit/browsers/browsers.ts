@@ -8,10 +8,7 @@ import { withProgram } from '../programs/programs.ts';
 import { launchWebKit } from './webkit.ts';
 import { long } from '../long-run.ts';
 
-/**
- * The browsers, and what Debian must have installed for each: programs with arguments of a call
- * that succeeds.
- */
+/** The browsers, with programs that each needs and arguments of a call that succeeds. */
 const browsers = {
   Chromium: { chromium: '--version' },
   Firefox: { 'firefox-esr': '--version' },

@@ -21,10 +21,7 @@ export interface Firefox extends RunningBrowser {
 
 /** A tab. What is evaluated there counts as an act of the user. */
 export interface FirefoxPage extends Tab {
-  /**
-   * Method, address, headers and body of each request; none unless Firefox was started to keep
-   * them.
-   */
+  /** Method, address, headers and body of each request, if Firefox keeps them. */
   requests: string[];
   /** Lines of the console, and uncaught errors. */
   complaints: string[];

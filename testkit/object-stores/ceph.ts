@@ -1,7 +1,4 @@
-/**
- * A real Ceph cluster on loopback, unpacked by `.ci/ceph`: one monitor, three OSDs on files, and a
- * gateway for S3.
- */
+/** A real Ceph cluster, unpacked by `.ci/ceph`: a monitor, three OSDs, a gateway for S3. */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -40,10 +37,7 @@ export type Ceph = Bucket & {
 
 const osdCount = 3;
 
-/**
- * Starts a cluster that keeps two copies of everything, and makes a bucket in it. It takes about 30
- * s.
- */
+/** Starts a cluster that keeps two copies, with a bucket. It takes about 30 s. */
 export async function startCeph(): Promise<Ceph> {
   const folder = cephFolder();
   if (folder === undefined) throw new Error(noCeph);

@@ -1,7 +1,4 @@
-/**
- * A store between an adapter and a real store, which does to chosen requests what stores do on a
- * bad day.
- */
+/** A store between an adapter and a real one, which does what stores do on a bad day. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { startFaultyProxy, type ProxyFault, type Passed, type WholeAnswer } from '../faulty-proxy.ts';

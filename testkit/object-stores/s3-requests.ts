@@ -1,7 +1,4 @@
-/**
- * Signed requests to an S3 API, by node:crypto alone, so that a test sees a store without the
- * adapter that it tests.
- */
+/** Signed requests to an S3 API, without the adapter that is tested. */
 import { createHash, createHmac } from 'node:crypto';
 
 /** A bucket, and a key that may do everything in it. */

@@ -1,7 +1,4 @@
-/**
- * A real IPFS Cluster on loopback, each peer with a Kubo of its own: the program named by
- * SEALPIN_CLUSTER, or what `.ci/cluster` built.
- */
+/** A real IPFS Cluster, each peer with a Kubo: SEALPIN_CLUSTER, or what `.ci/cluster` built. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';

@@ -1,7 +1,4 @@
-/**
- * The command line of `cli/test/entry.ts` in few files, as it is shipped: from its source each
- * process costs a third more.
- */
+/** `cli/test/entry.ts` in few files: from its source each process costs a third more. */
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,10 +20,7 @@ const places: Plugin = {
   },
 };
 
-/**
- * Its source, for tests that change a module of it, or whose user cannot read the folder of the
- * run.
- */
+/** Its source, for tests that change a module, or whose user cannot read the bundle. */
 export const entrySource = fileURLToPath(new URL('../../cli/test/entry.ts', import.meta.url).href);
 
 /** The path of the command line with cheap passwords, for Node. */

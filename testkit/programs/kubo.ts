@@ -1,6 +1,4 @@
-/**
- * Real Kubo nodes on loopback: the program named by SEALPIN_KUBO, or the one that `.ci/kubo` built.
- */
+/** Real Kubo nodes on loopback: SEALPIN_KUBO, or what `.ci/kubo` built. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -66,9 +66,7 @@ export function newestBuilt(name: string, file: string): string | undefined {
   return paths.findLast((path) => existsSync(join(path, file)));
 }
 
-/**
- * The paths of the programs that the scripts in `.ci/` build or install, by their names in tests.
- */
+/** Programs that the scripts in `.ci/` build or install, by their names in tests. */
 const builtPrograms: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',

@@ -15,10 +15,7 @@ export function missingTerminal(): string | undefined {
 /** Input to type, and the text on the screen that it waits for. */
 export type Step = { readonly after: string | RegExp; readonly type: string };
 
-/**
- * Environment in which a program runs. `shell`: what goes after it on the line of a shell, such as
- * `> file`.
- */
+/** `shell`: what goes after the program on the line of a shell, such as `> file`. */
 export type TerminalOptions = { cwd: string; env?: Record<string, string>; steps?: readonly Step[]; shell?: string };
 
 const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;

@@ -1,7 +1,4 @@
-/**
- * Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that
- * Sealpin adds.
- */
+/** tusd, the reference server of tus, behind the routes that Sealpin adds. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -26,10 +23,7 @@ export type TusdService = {
   close(): Promise<void>;
 };
 
-/**
- * Starts tusd on a free port of 127.0.0.1, with its uploads in `dir`. `endpoint` is where uploads
- * are created.
- */
+/** Starts tusd on a free port. `endpoint` is where uploads are created. */
 export async function spawnTusd(
   dir: string,
   args: readonly string[] = [],
