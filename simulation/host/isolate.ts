@@ -67,11 +67,10 @@ const standIns: Plugin = {
     build.onResolve({ filter: /^cloudflare:workers$/ }, () => ({ path: workers }));
     build.onResolve({ filter: new RegExp(`^${webModule}$`) }, () => ({ path: webModule, namespace: 'pages' }));
     // The pages are files that a browser gets: nothing here asks for them.
-    build.onLoad({ filter: /.*/, namespace: 'pages' }, () => ({ contents: noPages }));
+    const contents = "export const web = { hash: '', documents: [], files: [] };";
+    build.onLoad({ filter: /.*/, namespace: 'pages' }, () => ({ contents }));
   },
 };
-
-const noPages = "export const web = { hash: '', documents: [], files: [] };";
 
 function planting(replacements: readonly Replacement[], open: Set<Replacement>): Plugin {
   return {

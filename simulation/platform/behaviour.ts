@@ -2,7 +2,7 @@
 import type { Random } from '../host/random.ts';
 import { newOwner, type Scheduler } from '../host/scheduler.ts';
 
-const backendTravelMs = { from: 0.5, to: 80 };
+const backendTravelMs = [0.5, 80] as const;
 
 /** The ways in which a backend fails for a while. */
 export const troubles = [
@@ -25,7 +25,7 @@ const troubledShare = 0.3;
  * Time by which a late request is late, in ms: less than the 30 s for which the product waits for
  * what a store has not answered. The index of a file that came later would stay without a row.
  */
-const lateMs = { from: 1_000, to: 28_000 };
+const lateMs = [1_000, 28_000] as const;
 
 /** The behaviour of a backend at the moment. */
 export class Behaviour {
@@ -84,13 +84,12 @@ export class Behaviour {
     const { owner } = scheduler;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const name = `${this.id} ${label}`;
-    const travel = (): number => random.spread(backendTravelMs.from, backendTravelMs.to);
     const answer = (settle: () => void): void => {
       const settled = (): void => {
         signal?.removeEventListener('abort', aborted);
         settle();
       };
-      scheduler.later(travel(), `${name} answers`, settled, owner);
+      scheduler.later(random.spread(...backendTravelMs), `${name} answers`, settled, owner);
     };
     const broken = (): void => answer(() => reject(new TypeError('the connection broke')));
     const arrive = async (): Promise<void> => {
@@ -115,9 +114,8 @@ export class Behaviour {
 
   /** Time after which a request arrives, in ms. */
   #travelMs(): number {
-    const { random } = this;
-    const ms = random.spread(backendTravelMs.from, backendTravelMs.to);
-    return ms + (this.meets('late') ? random.spread(lateMs.from, lateMs.to) : 0);
+    const ms = this.random.spread(...backendTravelMs);
+    return ms + (this.meets('late') ? this.random.spread(...lateMs) : 0);
   }
 
   /** A stream of bytes, which may be cut, or never end. @param signal ends it, while it waits */

@@ -11,12 +11,12 @@ export type Worker = { fetch(request: Request, env: object, context: object): Re
 
 /** The address of the service. */
 export const origin = 'https://files.example.com';
-const clientTravelMs = { from: 1, to: 120 };
+const clientTravelMs = [1, 120] as const;
 /** Time for which a Worker may go on without its client, in ms. */
 const graceMs = 30_000;
 
 /** `front`: the process before the Worker, where there is one. */
-export type EdgeOptions = { scheduler: Scheduler; worker: Worker; env: object; front: SimulatedFront | undefined };
+type EdgeOptions = { scheduler: Scheduler; worker: Worker; env: object; front: SimulatedFront | undefined };
 
 /** The place where requests arrive. */
 export class Edge {
@@ -55,22 +55,16 @@ export class Edge {
   async fetch(sent: Sent): Promise<Answer> {
     const { scheduler } = this.#o;
     const client = scheduler.owner;
-    const random = scheduler.random(client.name);
+    const travel = (): number => scheduler.random(client.name).spread(...clientTravelMs);
     const owner = newOwner(`request ${(this.#count += 1)} of ${client.name}`);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     let handed: ReturnType<SimulatedFront['take']>;
     const broken = (): void => {
       handed?.leave();
       scheduler.later(graceMs, 'grace', () => scheduler.kill(owner), newOwner('edge'));
-      scheduler.later(
-        random.spread(clientTravelMs.from, clientTravelMs.to),
-        'line broke',
-        () => reject(new Broken()),
-        client,
-      );
+      scheduler.later(travel(), 'line broke', () => reject(new Broken()), client);
     };
     this.#running.set(owner, broken);
-    const travel = (): number => random.spread(clientTravelMs.from, clientTravelMs.to);
     const serve = async (): Promise<void> => {
       const waiting: Promise<unknown>[] = [];
       const context = { waitUntil: (work: Promise<unknown>) => void waiting.push(work), passThroughOnException() {} };

@@ -4,7 +4,7 @@ import type { Scheduler } from '../host/scheduler.ts';
 
 /** The longest that a place of the network may serve an old value, in ms. */
 const staleMs = 60_000;
-const kvTravelMs = { from: 0.5, to: 60 };
+const kvTravelMs = [0.5, 60] as const;
 
 type Version = { value: string | null; at: number };
 
@@ -54,7 +54,7 @@ export class Kv {
   #request<T>(label: string, work: () => T): Promise<T> {
     const { owner } = this.#scheduler;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const travel = (): number => this.#random.spread(kvTravelMs.from, kvTravelMs.to);
+    const travel = (): number => this.#random.spread(...kvTravelMs);
     owner.send(() => {
       this.#scheduler.later(travel(), label, () => {
         const isDown = this.isDown;

@@ -9,7 +9,7 @@ import {
 } from './simulated-object.ts';
 
 /** Time that a call travels, in ms. */
-const callTravelMs = { from: 0.2, to: 40 };
+const callTravelMs = [0.2, 40] as const;
 
 /** All objects of a class. */
 export class Namespace {
@@ -64,8 +64,7 @@ export class Namespace {
     const { scheduler, fateOf } = this.#o;
     const sent = structuredClone(args);
     const caller = scheduler.owner;
-    const random = scheduler.random(caller.name);
-    const travel = (): number => random.spread(callTravelMs.from, callTravelMs.to);
+    const travel = (): number => scheduler.random(caller.name).spread(...callTravelMs);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const method = `${this.#name} ${name} ${path.join('.')}`;
     const answer = (label: string, settle: () => void): void =>
@@ -73,9 +72,8 @@ export class Namespace {
     const arrive = (fate: CallFate): void => {
       if (fate === 'is refused')
         return answer('refused', () => reject(unreachable('Durable Object is overloaded.', { overloaded: true })));
-      if (fate === 'is lost')
-        return answer('lost', () => reject(unreachable('Network connection lost.', { retryable: true })));
       const lost = unreachable('Network connection lost.', { retryable: true });
+      if (fate === 'is lost') return answer('lost', () => reject(lost));
       this.object(name)
         .call(path, sent)
         .then(

@@ -10,11 +10,11 @@ import { receive, receiveParts, type FileIntake } from '../../cli/local/node/dir
 import { newOwner, type Owner, type Scheduler } from '../host/scheduler.ts';
 import type { Answer, Line } from './line.ts';
 
-const handoverTravelMs = { from: 0.2, to: 40 };
+const handoverTravelMs = [0.2, 40] as const;
 /** Time between pieces of a body, in ms: the Worker hears that some arrive. */
-const pieceMs = { from: 1, to: 400 };
+const pieceMs = [1, 400] as const;
 /** The same where a part ends before its client goes on. */
-const slowMs = { from: 5_000, to: 9_000 };
+const slowMs = [5_000, 9_000] as const;
 
 export type HandoverOptions = { scheduler: Scheduler; node: Pick<Direct, 'bytesOf' | 'carOf'>; intake: FileIntake };
 
@@ -27,7 +27,9 @@ export class SimulatedHandover {
   readonly #o: HandoverOptions;
   readonly #line: Line;
   readonly #left = new AbortController();
-  readonly #body: Readable & Asked & { socket: { destroyed: boolean } };
+  readonly #socket = { destroyed: false };
+  /** The request, as the product looks at it. */
+  readonly #asked: IncomingMessage;
   /** What goes to the Worker. */
   readonly #upstream = new PassThrough();
   /** Set while what has arrived counts also where the client leaves. */
@@ -38,7 +40,8 @@ export class SimulatedHandover {
     this.#line = line;
     this.owner = newOwner(`front of ${line.worker.name}`);
     this.request = new Request(line.asked(), { signal: this.#left.signal });
-    this.#body = Object.assign(Readable.from(this.#arriving()), { ...asked, socket: { destroyed: false } });
+    const about = { ...asked, socket: this.#socket };
+    this.#asked = Object.assign(Readable.from(this.#arriving()), about) as unknown as IncomingMessage;
   }
 
   /** Ends the process that serves it: what has not arrived at the Worker is lost. */
@@ -50,8 +53,8 @@ export class SimulatedHandover {
 
   /** The client has left. */
   leave(): void {
-    this.#body.socket.destroyed = true;
-    this.#body.destroy();
+    this.#socket.destroyed = true;
+    this.#asked.destroy();
     if (this.#isKept) return;
     this.#upstream.destroy();
     const left = (): void => this.#left.abort(new Error('The client has disconnected.'));
@@ -98,7 +101,7 @@ export class SimulatedHandover {
     const answer = await ask(this.request);
     this.#upstream.emit('response');
     this.#isKept = false;
-    const hasLeft = this.owner.isDead || this.#body.socket.destroyed;
+    const hasLeft = this.owner.isDead || this.#socket.destroyed;
     const told = { headers: Object.fromEntries(answer.headers) } as IncomingMessage;
     if (!hasLeft && wantsBody(this.#asked, told)) return await ask(asked({}, next));
     const place = answer.headers.get('sealpin-place');
@@ -117,11 +120,6 @@ export class SimulatedHandover {
     const examine = (): Promise<Answer> => ask(asked({ Range: `bytes=${failedAt}-${failedAt}` }));
     if (failedAt !== undefined && parsed.form !== undefined) void this.#o.scheduler.as(newOwner('examining'), examine);
     return { ...answer, bytes: new Uint8Array(Buffer.concat(pieces)), isWhole: failedAt === undefined };
-  }
-
-  /** The request, as the product looks at it. */
-  get #asked(): IncomingMessage {
-    return this.#body as unknown as IncomingMessage;
   }
 
   /** The node, as the product takes it. */
@@ -154,7 +152,7 @@ export class SimulatedHandover {
     }
   }
 
-  #ms({ from, to }: typeof handoverTravelMs): number {
-    return this.#o.scheduler.random('front').spread(from, to);
+  #ms(range: readonly [from: number, to: number]): number {
+    return this.#o.scheduler.random('front').spread(...range);
   }
 }

@@ -24,7 +24,7 @@ export type ObjectsOptions = {
 /** Time for which an object stays awake with nothing to do, in ms. */
 const idleMs = 10_000;
 /** Time that storing takes, in ms. */
-const commitMs = { from: 0.5, to: 20 };
+const commitMs = [0.5, 20] as const;
 /** Waits before an alarm that threw rings again, in ms. */
 const alarmRetryMs = 2_000;
 
@@ -157,18 +157,14 @@ export class SimulatedObject {
   #commitSoon(): void {
     const { scheduler } = this.#o;
     const owner = this.#instance?.owner ?? scheduler.owner;
-    const ms = scheduler.random(this.name).spread(commitMs.from, commitMs.to);
-    scheduler.later(
-      ms,
-      'commits',
-      () => {
-        this.storage.commit();
-        this.#o.committed(this);
-        this.#armAlarm();
-        for (const send of this.#held.splice(0)) send();
-      },
-      owner,
-    );
+    const ms = scheduler.random(this.name).spread(...commitMs);
+    const commit = (): void => {
+      this.storage.commit();
+      this.#o.committed(this);
+      this.#armAlarm();
+      for (const send of this.#held.splice(0)) send();
+    };
+    scheduler.later(ms, 'commits', commit, owner);
   }
 
   #armAlarm(): void {

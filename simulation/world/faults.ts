@@ -33,7 +33,7 @@ export class Faults {
     };
     switch (fault.kind) {
       case 'trouble': {
-        const behaviour = service.behaviours.find(({ id }) => id === fault.backend);
+        const behaviour = service.backend(fault.backend)?.behaviour;
         behaviour?.begin(fault.trouble);
         return until(fault.forMs, () => behaviour?.end(fault.trouble));
       }
@@ -119,7 +119,7 @@ export class Faults {
         (row) => row['service'] === id && (kind === 'lose' ? row['state'] === 'unpinning' : row['wanted'] === 0),
       );
     const staying = others.filter((id) => !isLeaving(id));
-    const copies = await Promise.all(staying.map((id) => service.holdsWell(id, cid)));
+    const copies = await Promise.all(staying.map(async (id) => await service.backend(id)?.holdsWell(cid)));
     if (!copies.includes(true)) return;
     // Of a bucket, the index half of the time, else an object that it names.
     const [index, ...data] = bucket?.keysOf(cid) ?? [];

@@ -73,7 +73,11 @@ async function checkReceipt(actor: Actor, file: ModelFile, told: Told): Promise<
   model.receiptSays(file, pins, actor.now);
   if (!model.wasLast(file)) return;
   for (const pin of pins)
-    if (pin.status === 'unpinned' && (await service.holds(pin.service, file.cid)) && model.wasLast(file))
+    if (
+      pin.status === 'unpinned' &&
+      (await service.backend(pin.service)?.holds(file.cid)) === true &&
+      model.wasLast(file)
+    )
       throw new Violation(`the receipt of step ${file.step} says ${pin.status}, and ${pin.service} has its bytes`);
 }
 

@@ -95,7 +95,7 @@ async function checkFile(
   if (told.status !== 200) fail(`${filename} is stored, and a read says ${told.status} ${told.code ?? ''}`);
   model.read(known, from, service.scheduler.now, { ...told, ...told.answer, status: told.status });
   for (const { service: backend, status } of pins)
-    if (status === 'pinned' && !(await service.holds(backend, cid)))
+    if (status === 'pinned' && (await service.backend(backend)?.holds(cid)) !== true)
       fail(`${filename} is not at ${backend}: ${status}`);
   const held = pins.filter(({ status }) => status === 'pinned').length;
   const copies = hasMigrated ? 1 : service.topology.replicas;
@@ -111,7 +111,7 @@ async function checkCid({ service, model }: ActingWorld, { fileId, cid, pins, fi
   if (known === undefined || mustBeGone(known, service.scheduler.now)) return;
   // What the node in front has damaged, it gives: the reader finds out.
   const givers = service.front === undefined ? pins.map((pin) => pin.service) : ['b0'];
-  const isWell = await Promise.all(givers.map((backend) => service.holdsWell(backend, cid)));
+  const isWell = await Promise.all(givers.map(async (id) => await service.backend(id)?.holdsWell(cid)));
   if (bytes === undefined && isWell.includes(true))
     fail(`${filename} is stored, and is not read by its CID (${status})`);
 }

@@ -85,16 +85,15 @@ export class SimulatedService {
   /** The `fetch` of the product. */
   async fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
     const url = new URL(input instanceof Request ? input.url : input);
-    const id = url.hostname.replace('.test', '');
-    const backend = this.kubos.get(id) ?? this.buckets.get(id);
+    const backend = this.backend(url.hostname.replace('.test', ''));
     if (!(backend instanceof SimulatedKubo || backend instanceof SimulatedS3))
       throw new TypeError(`nobody answers at ${url.host}`);
     return await backend.fetch(url, init);
   }
 
-  /** The behaviours of the backends. */
-  get behaviours(): Behaviour[] {
-    return [...this.kubos.values(), ...this.buckets.values()].map(({ behaviour }) => behaviour);
+  /** The backend of an ID. */
+  backend(id: string): SimulatedKubo | SimulatedBucket | undefined {
+    return this.kubos.get(id) ?? this.buckets.get(id);
   }
 
   /** The objects that have storage, of the classes whose work must end. */
@@ -111,16 +110,6 @@ export class SimulatedService {
   /** Gives the memory of all objects back: nothing may call them any more. */
   close(): void {
     for (const { storage } of [...this.objects, ...this.metrics.objects.values()]) storage.close();
-  }
-
-  /** Tells whether a backend has every byte of a CID. */
-  async holds(backend: string, cid: string): Promise<boolean> {
-    return (await (this.kubos.get(backend) ?? this.buckets.get(backend))?.holds(cid)) ?? false;
-  }
-
-  /** Tells whether a backend has every byte of a CID, as it was. */
-  async holdsWell(backend: string, cid: string): Promise<boolean> {
-    return (await (this.kubos.get(backend) ?? this.buckets.get(backend))?.holdsWell(cid)) ?? false;
   }
 
   /** The rows of a CID, at all backends. */

@@ -9,6 +9,18 @@ import { Violation, type ModelFile } from './model.ts';
 
 /** The longest that a guest stores something, in days. */
 const guestDays = 20;
+const tus = { 'Tus-Resumable': '1.0.0' };
+
+/** Headers of the bytes of an upload from an offset on. */
+function chunkHeaders(offset: number) {
+  return { ...tus, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(offset) };
+}
+
+/** Headers of a file that is stored in one request. */
+function fileHeaders({ step }: Actor) {
+  const disposition = `attachment; filename="step-${step.id}"`;
+  return { 'Content-Type': 'application/octet-stream', 'Content-Disposition': disposition };
+}
 
 /** Stores a file in one request. */
 export async function store(actor: Actor, action: Doing<'store'>): Promise<void> {
@@ -23,8 +35,7 @@ export async function store(actor: Actor, action: Doing<'store'>): Promise<void>
     body: file.bytes,
     ...(isShort && { cutAt: file.bytes.length >> 1 }),
     headers: {
-      'Content-Type': 'application/octet-stream',
-      'Content-Disposition': `attachment; filename="step-${actor.step.id}"`,
+      ...fileHeaders(actor),
       ...(isRepeatable && { 'Idempotency-Key': `key-of-step-${actor.step.id}-0123456789` }),
     },
     isRepeatable,
@@ -64,7 +75,6 @@ export async function upload(actor: Actor, action: Doing<'upload'>): Promise<voi
   const file = beginModelFile(actor, mode, content, end);
   file.reservesUntil = actor.now + 8 * dayMs;
   const { bytes } = file;
-  const tus = { 'Tus-Resumable': '1.0.0' };
   const metadata = Object.entries({ filename: `step-${actor.step.id}`, expiresAt: new Date(end).toISOString() })
     .map(([name, value]) => `${name} ${Buffer.from(value).toString('base64')}`)
     .join(',');
@@ -87,10 +97,9 @@ export async function upload(actor: Actor, action: Doing<'upload'>): Promise<voi
     if (isAbandoned && offset > 0) return;
     if (isConfused === true && offset > 0) await sendAgain(actor, path, bytes.subarray(0, size), offset);
     const body = bytes.subarray(offset, offset + size);
-    const chunk = { ...tus, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(offset) };
     // Each break halves what is left.
     const also = meanwhile === 'breaks' && offset > 0 ? undefined : meanwhile;
-    const told = await sendPiece(actor, path, { headers: chunk, body }, also);
+    const told = await sendPiece(actor, path, { headers: chunkHeaders(offset), body }, also);
     if (told.status === 204 && offset + body.length >= bytes.length) break;
     const head = told.status === 204 ? told : await actor.ask('HEAD', path, { headers: tus, isRepeatable: true });
     const arrived = Number(head.answer?.headers.get('Upload-Offset') ?? Number.NaN);
@@ -125,7 +134,7 @@ async function sendPiece(
   const other = async (): Promise<unknown> => {
     await actor.pause(actor.world.service.scheduler.random('front').spread(1, 6_000));
     if (meanwhile === 'sent twice') return await send();
-    return await actor.ask('DELETE', path, { headers: { 'Tus-Resumable': '1.0.0' }, isRepeatable: true });
+    return await actor.ask('DELETE', path, { headers: tus, isRepeatable: true });
   };
   const [told] = await Promise.all([send(), other()]);
   return told;
@@ -133,12 +142,7 @@ async function sendPiece(
 
 /** Sends the first bytes of an upload that has more already. */
 async function sendAgain(actor: Actor, path: string, body: Uint8Array, offset: number): Promise<void> {
-  const headers = {
-    'Tus-Resumable': '1.0.0',
-    'Content-Type': 'application/offset+octet-stream',
-    'Upload-Offset': '0',
-  };
-  const told = await actor.ask('PATCH', path, { headers, body, isRepeatable: false });
+  const told = await actor.ask('PATCH', path, { headers: chunkHeaders(0), body, isRepeatable: false });
   if (told.status === 204) throw new Violation(`step ${actor.step.id}: the upload is at ${offset}, and takes byte 0`);
 }
 
@@ -147,11 +151,7 @@ export async function storeSigned(actor: Actor, { mode, content }: Doing<'storeS
   const path = await signedPath(actor, { method: 'POST', mode, jti: `step ${actor.step.id}` });
   if (path === undefined) return;
   const file = beginModelFile(actor, mode, content, Infinity);
-  const headers = {
-    'Content-Type': 'application/octet-stream',
-    'Content-Disposition': `attachment; filename="step-${actor.step.id}"`,
-  };
-  const request = { apiKey: '', body: file.bytes, headers, isRepeatable: true };
+  const request = { apiKey: '', body: file.bytes, headers: fileHeaders(actor), isRepeatable: true };
   const told = await Promise.all([actor.ask('POST', path, request), actor.ask('POST', path, request)]);
   const stored = told.filter(({ status }) => status === 201);
   for (const each of stored) settled(actor, file, each);
