@@ -88,9 +88,7 @@ export async function watched(
 }
 
 /** Makes a task that resolves with the seconds that `act` takes. */
-export function timed(act: () => unknown): () => Promise<number> {
-  return () => secondsOf(act);
-}
+export const timed = (act: () => unknown) => (): Promise<number> => secondsOf(act);
 
 /** Makes an identity of age in `age.key`; returns its recipient. */
 export function ageRecipient(dir: string): string {

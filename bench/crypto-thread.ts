@@ -1,4 +1,4 @@
-/** A thread that encrypts or decrypts 256 MiB for each message. */
+/** A thread that encrypts or decrypts so many MiB for each message. */
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Decrypter, Encrypter } from 'age-encryption';
@@ -12,14 +12,15 @@ import {
   parseRecipients,
   type Format,
 } from '../shared/crypto/index.ts';
-import { totalMebibytes, type Task } from './crypto-task.ts';
+import { pulled } from '../shared/streams/pulled.ts';
+import type { Task } from './crypto.bench.ts';
 import { MiB } from './figure.ts';
 
 /** MiB of a container to decrypt, held in memory: a larger one would cost garbage collection. */
 const heldMebibytes = 32;
 const plainBlock = new Uint8Array(randomBytes(MiB));
 
-const { name, direction, chunkBytes } = workerData as Task;
+const { name, direction, chunkBytes, totalMebibytes } = workerData as Task & { totalMebibytes: number };
 
 if (parentPort === null) throw new Error('this module runs in a worker thread only');
 const port = parentPort;
@@ -37,33 +38,26 @@ async function prepare(): Promise<() => Promise<void>> {
   const pair = await generateKeyPair(nodeProvider);
   const contestant =
     name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : sealpinFormat(name, pair);
-  if (direction === 'encrypt') return async () => readToEnd(await contestant.encrypt(source(totalMebibytes)));
-  const container = await Array.fromAsync(await contestant.encrypt(source(heldMebibytes)));
-  return () => decryptRepeatedly(() => contestant.decrypt(source(container)));
+  if (direction === 'encrypt') return async () => readToEnd(await contestant.encrypt(plainSource(totalMebibytes)));
+  const container = await Array.fromAsync(await contestant.encrypt(plainSource(heldMebibytes)));
+  return async () => {
+    for (let done = 0; done < totalMebibytes; done += heldMebibytes) await contestant.decrypt(source(container));
+  };
 }
 
-function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Array> {
-  const count = typeof parts === 'number' ? parts : parts.length;
-  let index = 0;
-  return new ReadableStream({
-    pull(controller) {
-      const piece = typeof parts === 'number' ? plainBlock : parts[index];
-      if (index === count || piece === undefined) controller.close();
-      // None of the measured readers changes its input, so nothing is copied here.
-      else controller.enqueue(piece);
-      index += 1;
-    },
-  });
+function plainSource(mebibytes: number): ReadableStream<Uint8Array> {
+  return source(Array.from({ length: mebibytes }, () => plainBlock));
+}
+
+/** A stream of pieces as they are: none of the measured readers changes its input. */
+function source(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
+  const left = pieces.values();
+  return pulled({ next: async () => left.next().value, cancel: () => undefined });
 }
 
 async function readToEnd(stream: ReadableStream<Uint8Array>): Promise<void> {
   const reader = stream.getReader();
   while (!(await reader.read()).done);
-}
-
-/** Decrypts until the total is reached. */
-async function decryptRepeatedly(decrypt: () => Promise<void>): Promise<void> {
-  for (let done = 0; done < totalMebibytes; done += heldMebibytes) await decrypt();
 }
 
 /** Our format, on `node:crypto`. */

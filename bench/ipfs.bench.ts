@@ -1,11 +1,10 @@
 /** CIDs next to the library's and to digests alone; the embedded node next to a real Kubo. */
 import { hash, randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
 import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode, multipartForm, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
+import { sendAndCount, sendAndRead, type MadeBody } from './worker-fixture.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
 import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.ts';
@@ -54,10 +53,9 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
   const mebibytes = 128;
   const { url, pid, close } = await startModule('bench/workers/ipfs-isolate.ts');
   try {
-    const port = Number(new URL(url).port);
     const cost = (kind: string) => async () => {
       const begun = cpuMs(pid);
-      await transfer(port, `/${kind}`, {}, mebibytes);
+      await sendAndRead(url, 'POST', `/${kind}`, {}, bodyOf(mebibytes));
       return (cpuMs(pid) - begun) / mebibytes;
     };
     const { sealpin, library, digests } = await interleave({
@@ -73,54 +71,27 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
   }
 }
 
-const agent = new Agent({ keepAlive: true });
-
 /** The leaf of each run that has this number. */
 function leaf(index: number): Buffer {
   leafBlock.writeUInt32LE(index, 0);
   return Buffer.from(leafBlock);
 }
 
-type Frame = { head: Buffer; tail: Buffer; before?: readonly Uint8Array[] };
-
-/**
- * Sends so many MiB; resolves with the text of a short response.
- * @param frame.before what precedes each MiB
- */
-function transfer(
-  port: number,
-  path: string,
-  headers: Record<string, string>,
+/** Makes a body of so many MiB. @param frame what surrounds all of them, and what precedes each */
+function bodyOf(
   mebibytes: number,
-  { head, tail, before = [] }: Frame = { head: Buffer.alloc(0), tail: Buffer.alloc(0) },
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const between = before.reduce((sum, bytes) => sum + bytes.length, 0);
-    const length = head.length + between + mebibytes * MiB + tail.length;
-    const sent = request(
-      { port, host: '127.0.0.1', path, method: 'POST', agent, headers: { ...headers, 'content-length': length } },
-      (response) => {
-        let text = '';
-        response.on(
-          'data',
-          (chunk: Buffer) => (text = text.length < 1000 ? text + chunk.toString('latin1', 0, 1000) : text),
-        );
-        response
-          .on('end', () => (response.statusCode === 200 ? resolve(text) : reject(new Error(text))))
-          .on('error', reject);
-      },
-    );
-    sent.on('error', reject);
-    void (async () => {
-      sent.write(head);
-      for (let i = 0; i < mebibytes; i += 1) {
-        const prefix = before[i];
-        if (prefix) sent.write(prefix);
-        if (!sent.write(leaf(i))) await once(sent, 'drain');
-      }
-      sent.end(tail);
-    })();
-  });
+  { head, tail, before = [] }: { head?: Buffer; tail?: Buffer; before?: readonly Uint8Array[] } = {},
+): MadeBody {
+  function* pieces(): Generator<Uint8Array> {
+    if (head) yield head;
+    for (let i = 0; i < mebibytes; i += 1) {
+      if (before[i]) yield before[i] as Uint8Array;
+      yield leaf(i);
+    }
+    if (tail) yield tail;
+  }
+  const parts = [head, tail, ...before];
+  return { length: parts.reduce((sum, part) => sum + (part?.length ?? 0), mebibytes * MiB), pieces: pieces() };
 }
 
 /** Makes the bytes that precede each leaf in a CAR. */
@@ -132,33 +103,25 @@ function carSections(mebibytes: number): Uint8Array[] {
 
 /** Speeds of a node: a file added and read, and as many leaves imported. */
 async function speeds({ url, token }: { url: string; token: string }, mebibytes: number, before: Uint8Array[]) {
-  const port = Number(new URL(url).port);
   const headers = { authorization: `Bearer ${token}` };
-  const head = Buffer.concat([multipartForm.head, Buffer.from(String(Math.random()))]);
+  const ofForm = { ...headers, 'content-type': multipartForm.type };
+  const { head, tail } = multipartForm;
+  const command = (path: string): Promise<number> => sendAndCount(url, 'POST', `/api/v0/${path}`, headers);
+  const adding = '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024';
+  const another = Buffer.concat([head, Buffer.from(String(Math.random()))]);
   let added = '';
   const add = await mebibytesPerSecond(mebibytes, async () => {
-    added = await transfer(
-      port,
-      '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
-      { ...headers, 'content-type': multipartForm.type },
-      mebibytes,
-      { head, tail: multipartForm.tail },
-    );
+    added = await sendAndRead(url, 'POST', adding, ofForm, bodyOf(mebibytes, { head: another, tail }));
   });
   const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
-  const cat = await mebibytesPerSecond(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
-  await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
-  const car = Buffer.concat([multipartForm.head, carHeader()]);
+  const cat = await mebibytesPerSecond(mebibytes, () => command(`cat?arg=${Hash}`));
+  await command(`pin/rm?arg=${Hash}`);
+  const importing = '/api/v0/dag/import?pin-roots=false&stats=true';
+  const car = { head: Buffer.concat([head, carHeader()]), tail, before };
   const imported = await mebibytesPerSecond(mebibytes, () =>
-    transfer(
-      port,
-      '/api/v0/dag/import?pin-roots=false&stats=true',
-      { ...headers, 'content-type': multipartForm.type },
-      mebibytes,
-      { head: car, tail: multipartForm.tail, before },
-    ),
+    sendAndRead(url, 'POST', importing, ofForm, bodyOf(mebibytes, car)),
   );
-  await transfer(port, '/api/v0/repo/gc', headers, 0);
+  await command('repo/gc');
   return { add, cat, imported };
 }
 

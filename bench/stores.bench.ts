@@ -1,10 +1,8 @@
 /** Files at each kind of backend, through the service: throughput, and memory of uploads. */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { get, type IncomingMessage } from 'node:http';
 import { interleave, peer, secondsOf, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode, kuboNode } from './node-fixture.ts';
-import { sendAndRead } from './worker-fixture.ts';
+import { sendAndCount, sendAndRead } from './worker-fixture.ts';
 import { hasVersitygw, startVersitygw } from '../testkit/object-stores/versitygw.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { startService, type Service } from '../testkit/service.ts';
@@ -80,15 +78,9 @@ async function speeds({ url }: Service, headers: Record<string, string>): Promis
   let answer = '';
   const stored = await rate(async () => (answer = await sendAndRead(url, 'POST', '/v1/storage/plain', type, body)));
   const path = `/v1/storage/${(JSON.parse(answer) as { fileId: string }).fileId}`;
-  const read = await rate(() => drained(new URL(`${path}/content`, url), headers));
+  let bytes = 0;
+  const read = await rate(async () => (bytes = await sendAndCount(url, 'GET', `${path}/content`, headers)));
+  if (bytes !== body.length) throw new Error(`${path}: ${bytes} bytes`);
   await sendAndRead(url, 'DELETE', path, headers);
   return { stored, read };
-}
-
-/** Reads a body to its end, and keeps nothing of it. */
-async function drained(url: URL, headers: Record<string, string>): Promise<void> {
-  const [response] = (await once(get(url, { headers }), 'response')) as [IncomingMessage];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) bytes += chunk.length;
-  if (bytes !== body.length) throw new Error(`${url.pathname}: ${response.statusCode}, ${bytes} bytes`);
 }

@@ -1,9 +1,9 @@
 /** Uploads in several requests (tus) next to those in one; a client beside one that is slow. */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
+import { request } from 'node:http';
 import { interleave, peer, secondsOf, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode } from './node-fixture.ts';
+import { sendAndRead, sendFor, type MadeBody } from './worker-fixture.ts';
 import { kuboProgram, startKubo } from '../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
 
@@ -35,7 +35,7 @@ async function* resumed(): AsyncGenerator<Figure> {
       const timed = (store: (headers: Record<string, string>, mode: string) => Promise<string>) => async () => {
         let fileId = '';
         const seconds = await secondsOf(async () => (fileId = await store(headers, mode)));
-        await exchangeWith(service, 'DELETE', `/v1/storage/${fileId}`, headers);
+        await sendAndRead(service.url, 'DELETE', `/v1/storage/${fileId}`, headers);
         return uploadBytes / MiB / seconds;
       };
       const { tus, post } = await interleave(
@@ -53,48 +53,37 @@ async function* resumed(): AsyncGenerator<Figure> {
 
 async function inOne(service: Service, headers: Record<string, string>, mode: string): Promise<string> {
   const about = { ...headers, 'Content-Disposition': 'attachment; filename=x', 'Content-Type': 'image/png' };
-  const { body } = await exchangeWith(service, 'POST', `/v1/storage/${mode}`, about, uploadBytes);
-  return (JSON.parse(body) as { fileId: string }).fileId;
+  const answer = await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, about, bodyOf(uploadBytes));
+  return (JSON.parse(answer) as { fileId: string }).fileId;
 }
 
-async function inRequests(service: Service, headers: Record<string, string>, mode: string): Promise<string> {
+async function inRequests({ url }: Service, headers: Record<string, string>, mode: string): Promise<string> {
   const tus = { ...headers, 'Tus-Resumable': '1.0.0' };
   const metadata = { 'Upload-Length': String(uploadBytes), 'Upload-Metadata': 'filename eA==,filetype aW1hZ2UvcG5n' };
-  const { location = '' } = (await exchangeWith(service, 'POST', `/v1/uploads/${mode}`, { ...tus, ...metadata }))
-    .headers;
+  const { location = '' } = (await sendFor(url, 'POST', `/v1/uploads/${mode}`, { ...tus, ...metadata })).headers;
   let fileId: unknown;
   for (let offset = 0; offset < uploadBytes; offset += requestBytes) {
     const part = { ...tus, 'Upload-Offset': String(offset), 'Content-Type': 'application/offset+octet-stream' };
-    ({ 'sealpin-file': fileId } = (await exchangeWith(service, 'PATCH', location, part, requestBytes)).headers);
+    ({ 'sealpin-file': fileId } = (await sendFor(url, 'PATCH', location, part, bodyOf(requestBytes))).headers);
   }
   // A file over 1 GiB is stored after the last response.
   for (let state = ''; state !== 'done'; await new Promise((resolve) => setTimeout(resolve, 20)))
-    ({ state } = JSON.parse((await exchangeWith(service, 'GET', location, headers)).body) as { state: string });
+    ({ state } = JSON.parse(await sendAndRead(url, 'GET', location, headers)) as { state: string });
   return String(fileId);
 }
 
 const block = randomBytes(MiB);
 let leaves = 0;
 
-/** Makes a request with a body of so many bytes, in which no MiB is like another. */
-async function exchangeWith(
-  { url }: Service,
-  method: string,
-  path: string,
-  headers: Record<string, string>,
-  bytes = 0,
-): Promise<{ headers: IncomingMessage['headers']; body: string }> {
-  const sent = request(new URL(path, url), { method, headers: { ...headers, 'Content-Length': bytes } });
-  const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
-  for (let offset = 0; offset < bytes; offset += MiB) {
-    block.writeUInt32LE((leaves += 1), 0);
-    if (!sent.write(Buffer.from(block))) await Promise.race([once(sent, 'drain'), answered]);
+/** Makes a body of so many bytes, in which no MiB is like another. */
+function bodyOf(length: number): MadeBody {
+  function* pieces(): Generator<Buffer> {
+    for (let at = 0; at < length; at += MiB) {
+      block.writeUInt32LE((leaves += 1), 0);
+      yield Buffer.from(block);
+    }
   }
-  sent.end();
-  const [response] = await answered;
-  const body = Buffer.concat(await Array.fromAsync(response as AsyncIterable<Buffer>)).toString();
-  if ((response.statusCode ?? 500) >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${body}`);
-  return { headers: response.headers, body };
+  return { length, pieces: pieces() };
 }
 
 /** How long a client waits while another sends 20 kB a second and Kubo collects garbage. */

@@ -1,45 +1,58 @@
 /** For benches of the service: a client, full accounts, a backend that stores nothing. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { Agent, request, type IncomingHttpHeaders } from 'node:http';
+import { once } from 'node:events';
+import { Agent, request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { secondsOf, summarize } from './figure.ts';
 import type { Service } from '../testkit/service.ts';
 
 const agent = new Agent({ keepAlive: true });
 
-/**
- * Sends one request; resolves with the text of the response.
- * @throws when its status is 300 or more
- */
-export async function sendAndRead(...request: Parameters<typeof sendFor>): Promise<string> {
-  return (await sendFor(...request)).text;
-}
+/** A body that is made while it is sent. */
+export type MadeBody = { length: number; pieces: Iterable<Uint8Array> };
 
-/** Sends one request; resolves with the response. @throws when its status is 300 or more */
-export function sendFor(
+type SentRequest = [
   url: string,
   method: string,
   path: string,
   headers: Record<string, string>,
-  body?: Buffer,
-): Promise<{ headers: IncomingHttpHeaders; text: string }> {
-  return new Promise((resolve, reject) => {
-    const sent = request(
-      new URL(path, url),
-      { method, agent, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Length': body.length }) } },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
-        response.on('end', () => {
-          const text = Buffer.concat(chunks).toString();
-          if ((response.statusCode ?? 500) < 300) resolve({ headers: response.headers, text });
-          else reject(new Error(`${method} ${path}: ${response.statusCode} ${text}`));
-        });
-      },
-    );
-    sent.on('error', reject).end(body);
-  });
+  body?: Buffer | MadeBody,
+];
+
+/** Sends one request; resolves with the text of the response. @throws as `sendFor` */
+export async function sendAndRead(...request: SentRequest): Promise<string> {
+  return (await sendFor(...request)).text;
 }
+
+/** Sends one request; resolves with the number of bytes in the response. @throws as `sendFor` */
+export async function sendAndCount(...request: SentRequest): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of await responseTo(...request)) bytes += chunk.length;
+  return bytes;
+}
+
+/** Sends one request; resolves with the response. @throws when its status is 300 or more */
+export async function sendFor(...request: SentRequest): Promise<{ headers: IncomingHttpHeaders; text: string }> {
+  const response = await responseTo(...request);
+  return { headers: response.headers, text: await textOf(response) };
+}
+
+async function responseTo(...[url, method, path, headers, body]: SentRequest): Promise<Response> {
+  const { length, pieces } = Buffer.isBuffer(body) ? { length: body.length, pieces: [body] } : (body ?? noBody);
+  const about = body === undefined ? {} : { 'Content-Length': length };
+  const sent = request(new URL(path, url), { method, agent, headers: { ...headers, ...about } });
+  const answered = once(sent, 'response') as Promise<[Response]>;
+  for (const piece of pieces) if (!sent.write(piece)) await Promise.race([once(sent, 'drain'), answered]);
+  sent.end();
+  const [response] = await answered;
+  if ((response.statusCode ?? 500) < 300) return response;
+  throw new Error(`${method} ${path}: ${response.statusCode} ${await textOf(response)}`);
+}
+
+type Response = IncomingMessage & AsyncIterable<Buffer>;
+const noBody: MadeBody = { length: 0, pieces: [] };
+
+const textOf = async (response: Response): Promise<string> => Buffer.concat(await Array.fromAsync(response)).toString();
 
 /** The module for `startService` in which accounts can be filled. */
 export const filled = 'bench/workers/filled-account.ts';

@@ -9,26 +9,20 @@ import {
   parseRecipients,
   type Format,
 } from '../../shared/crypto/index.ts';
+import { pulled } from '../../shared/streams/pulled.ts';
+import { chunksOf } from '../../shared/streams/read-all.ts';
 
 const MiB = 2 ** 20;
 const block = Uint8Array.from({ length: MiB }, (_, index) => (index * 7919) & 0xff);
 
 function source(pieces: readonly Uint8Array[]): ReadableStream<Uint8Array> {
-  let index = 0;
-  return new ReadableStream({
-    pull(controller) {
-      const piece = pieces[index];
-      index += 1;
-      if (piece === undefined) controller.close();
-      else controller.enqueue(piece);
-    },
-  });
+  const left = pieces.values();
+  return pulled({ next: async () => left.next().value, cancel: () => undefined });
 }
 
 async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
   const parts: Uint8Array[] = [];
-  const reader = stream.getReader();
-  for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value);
+  for await (const part of chunksOf(stream)) parts.push(part);
   return parts;
 }
 
@@ -46,15 +40,7 @@ function noble(cipher: typeof gcm | typeof chacha20poly1305, chunkBytes: number,
 }
 
 /** The kinds of work that `work` knows. */
-export const workKinds = [
-  'sealpin',
-  'open sealpin',
-  'age',
-  'open age',
-  'noble AES-256-GCM',
-  'noble ChaCha20-Poly1305',
-] as const;
-export type WorkKind = (typeof workKinds)[number];
+export type WorkKind = `${'' | 'open '}${'sealpin' | 'age'}` | 'noble AES-256-GCM' | 'noble ChaCha20-Poly1305';
 
 const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
 
