@@ -1,7 +1,4 @@
 /** WebDriver BiDi (W3C) and Chrome's DevTools protocol: JSON over a WebSocket. */
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
-
 type WireMessage = {
   id?: number;
   method?: string;
@@ -22,20 +19,8 @@ export type BrowserWire = {
   send<T = unknown>(method: string, params?: object, sessionId?: string): Promise<T>;
 };
 
-/** The address that a starting browser prints. @throws when it ends before */
-export function addressIn(output: Readable): Promise<string> {
-  const lines: string[] = [];
-  return new Promise((resolve, reject) => {
-    // It is read to the end, so that the pipe never fills.
-    createInterface({ input: output })
-      .on('line', (line) => {
-        const address = /listening on (ws:\S+)/.exec(line)?.[1];
-        if (address === undefined) lines.push(line);
-        else resolve(address);
-      })
-      .on('close', () => reject(new Error(`the browser ended: ${lines.join('\n')}`)));
-  });
-}
+/** The address that a starting browser has printed, in a line of its own. */
+export const addressIn = (output: string): string | undefined => /listening on (ws:\S+)\s/.exec(output)?.[1];
 
 /** Connects to a browser. @param onEvent gets every event that was subscribed to */
 export async function connectBrowser(

@@ -1,14 +1,11 @@
 /** Chromium without a window, driven by Playwright, or without it. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium, type Browser, type LaunchOptions } from 'playwright-core';
 import type { RunningBrowser, Tab } from './running-browser.ts';
 import { addressIn, connectBrowser, type BrowserWire } from './browser-wire.ts';
-import { endWithProcess } from '../end-with-process.ts';
-import { installed, programPath } from '../programs/programs.ts';
+import { installed, programPath, startProgram } from '../programs/programs.ts';
 import { long } from '../long-run.ts';
 
 const launchOptions = {
@@ -57,17 +54,13 @@ type Evaluated = {
  */
 export async function launchChromiumOnDisk(): Promise<RunningBrowser> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-chromium-'));
-  const browser = spawn(
-    installed('chromium'),
-    [...launchOptions.args, '--remote-debugging-port=0', `--user-data-dir=${directory}`],
-    { env: launchOptions.env, stdio: ['ignore', 'ignore', 'pipe'] },
-  );
-  const ended = once(browser, 'exit');
-  endWithProcess(browser);
-  const wire = await connectBrowser(await addressIn(browser.stderr));
+  const args = [...launchOptions.args, '--remote-debugging-port=0', `--user-data-dir=${directory}`];
+  const { env } = launchOptions;
+  const browser = await startProgram(installed('chromium'), args, { env, ready: addressIn });
+  const wire = await connectBrowser(browser.ready);
   await wire.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: join(directory, 'Downloads') });
   return {
-    pid: browser.pid ?? 0,
+    pid: browser.pid,
     async open(address, { before } = {}) {
       const { targetId } = await wire.send<{ targetId: string }>('Target.createTarget', { url: 'about:blank' });
       const attached = { targetId, flatten: true };
@@ -88,7 +81,7 @@ export async function launchChromiumOnDisk(): Promise<RunningBrowser> {
     },
     async close() {
       await wire.send('Browser.close');
-      await ended;
+      await browser.ended;
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
     },
   };

@@ -1,13 +1,10 @@
 /** Firefox without a window, driven over WebDriver BiDi, which it speaks itself. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addressIn, connectBrowser, type BrowserWire } from './browser-wire.ts';
-import { endWithProcess } from '../end-with-process.ts';
 import type { RunningBrowser, Tab } from './running-browser.ts';
-import { installed } from '../programs/programs.ts';
+import { installed, startProgram } from '../programs/programs.ts';
 
 /** A download that has ended. `path`: of its file, where Firefox calls it complete. */
 type EndedDownload = { name: string; path?: string };
@@ -59,18 +56,12 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
   const [profile, downloads] = [join(directory, 'profile'), join(directory, 'Downloads')];
   await Promise.all([profile, downloads].map((path) => mkdir(path)));
   await writeFile(join(profile, 'user.js'), lines.join(''));
-  const browser = spawn(
-    installed('firefox-esr'),
-    ['--headless', '--no-remote', '--profile', profile, '--remote-debugging-port', '0'],
-    // In another locale it cannot write a name that is not ASCII.
-    { env: { ...process.env, LC_ALL: 'C.UTF-8', HOME: directory }, stdio: ['ignore', 'ignore', 'pipe'] },
-  );
-  const ended = once(browser, 'exit');
-  endWithProcess(browser);
+  const args = ['--headless', '--no-remote', '--profile', profile, '--remote-debugging-port', '0'];
+  // In another locale it cannot write a name that is not ASCII.
+  const env = { ...process.env, LC_ALL: 'C.UTF-8', HOME: directory };
+  const browser = await startProgram(installed('firefox-esr'), args, { env, ready: addressIn });
   const seen = new FirefoxRecord();
-  const bidi = await connectBrowser(`${await addressIn(browser.stderr)}/session`, (method, params) =>
-    seen.take(method, params),
-  );
+  const bidi = await connectBrowser(`${browser.ready}/session`, (method, params) => seen.take(method, params));
   seen.bidi = bidi;
   await bidi.send('session.new', { capabilities: {} });
   const downloadBehavior = { type: 'allowed', destinationFolder: downloads };
@@ -81,7 +72,7 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
     await bidi.send('network.addDataCollector', { dataTypes: ['request'], maxEncodedDataSize: 2 ** 20 });
   }
   return {
-    pid: browser.pid ?? 0,
+    pid: browser.pid,
     downloads,
     async open(address, { before } = {}) {
       const { userContext } = await bidi.send<{ userContext: string }>('browser.createUserContext');
@@ -95,7 +86,7 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
     },
     async close() {
       await bidi.send('browser.close');
-      await ended;
+      await browser.ended;
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
     },
   };

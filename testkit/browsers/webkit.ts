@@ -1,14 +1,10 @@
 /** WebKitGTK, on a screen that nobody sees (Xvfb), driven over W3C WebDriver. */
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { endWithProcess } from '../end-with-process.ts';
-import { freePort } from '../loopback-server.ts';
+import { freePort } from '../../cli/local/port.ts';
 import type { RunningBrowser, Tab } from './running-browser.ts';
-import { installed } from '../programs/programs.ts';
-import { sleep } from '../../shared/streams/timing.ts';
+import { installed, startProgram } from '../programs/programs.ts';
 
 /** A running WebKitGTK, which has one window. */
 export interface WebKit extends RunningBrowser {
@@ -31,32 +27,25 @@ const elementKey = 'element-6066-11e4-a52e-4f735466cecf';
 /** Starts a screen, the driver and its browser. */
 export async function launchWebKit(): Promise<WebKit> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-webkit-'));
-  const screen = spawn(installed('Xvfb'), ['-displayfd', '3', '-nolisten', 'tcp'], {
-    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+  // It prints the number of the screen.
+  const screen = await startProgram(installed('Xvfb'), ['-displayfd', '1', '-nolisten', 'tcp'], {
+    ready: (output) => /^(\d+)\n/m.exec(output)?.[1],
   });
-  endWithProcess(screen);
-  const [, , , numbers] = screen.stdio;
-  const [display] = (await once(numbers ?? screen, 'data')) as [Buffer];
-  const port = await freePort();
-  const driver = spawn(installed('WebKitWebDriver'), [`--port=${port}`], {
-    // What it keeps, and what it downloads, is below its home.
-    env: { ...process.env, DISPLAY: `:${display.toString().trim()}`, HOME: directory, LC_ALL: 'C.UTF-8' },
-    stdio: 'ignore',
-  });
-  endWithProcess(driver);
+  const port = await freePort(0);
   const ask = async <T>(method: string, path: string, body?: object): Promise<T> => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, body: JSON.stringify(body) ?? null });
     const { value } = (await response.json()) as { value: unknown };
     if (!response.ok) throw new Error((value as { message: string }).message);
     return value as T;
   };
-  while (
-    await ask('GET', '/status').then(
-      () => false,
+  const isReady = (): Promise<boolean> =>
+    ask('GET', '/status').then(
       () => true,
-    )
-  )
-    await sleep(50);
+      () => false,
+    );
+  // What it keeps, and what it downloads, is below its home.
+  const env = { ...process.env, DISPLAY: `:${screen.ready}`, HOME: directory, LC_ALL: 'C.UTF-8' };
+  const driver = await startProgram(installed('WebKitWebDriver'), [`--port=${port}`], { env, ready: isReady });
   const capabilities = { alwaysMatch: { timeouts: { script: scriptMs } } };
   const { sessionId } = await ask<{ sessionId: string }>('POST', '/session', { capabilities });
   const session = `/session/${sessionId}`;
@@ -73,7 +62,7 @@ export async function launchWebKit(): Promise<WebKit> {
     close: () => ask('POST', `${session}/url`, { url: 'about:blank' }),
   };
   return {
-    pid: driver.pid ?? 0,
+    pid: driver.pid,
     downloads: directory,
     async open(url) {
       await ask('POST', `${session}/url`, { url });
@@ -81,14 +70,8 @@ export async function launchWebKit(): Promise<WebKit> {
     },
     async close() {
       await ask('DELETE', session);
-      for (const child of [driver, screen]) await killed(child);
+      for (const program of [driver, screen]) await program.stop();
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
     },
   };
-}
-
-async function killed(child: ChildProcess): Promise<void> {
-  const ended = once(child, 'exit');
-  child.kill();
-  await ended;
 }

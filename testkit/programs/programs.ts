@@ -26,16 +26,24 @@ export function isInstalled(program: string, args: readonly string[]): boolean {
 /** Pause between two looks whether a program is ready, in ms. */
 const lookMs = 10;
 
+/** A program that runs. `ready`: what told that it is ready; `ended` resolves when it ends. */
+type RunningProgram<T> = {
+  pid: number;
+  ready: NonNullable<T>;
+  ended: Promise<void>;
+  stop(signal?: NodeJS.Signals): Promise<void>;
+};
+
 /**
  * Starts a program, and waits until it is ready. It ends with this process, if nothing ends it
  * before.
- * @param o.ready what tells by its output, or in another way; what it found is given
+ * @param o.ready what tells by its output, or in another way
  */
 export async function startProgram<T>(
   program: string,
   args: readonly string[],
-  o: { ready(output: string): T | Promise<T>; env?: Record<string, string> },
-): Promise<{ ready: NonNullable<T>; stop(signal?: NodeJS.Signals): Promise<void> }> {
+  o: { ready(output: string): T | Promise<T>; env?: NodeJS.ProcessEnv },
+): Promise<RunningProgram<T>> {
   const child = spawn(program, args, { env: o.env ?? process.env, stdio: ['ignore', 'pipe', 'pipe'] });
   endWithProcess(child);
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
@@ -48,7 +56,7 @@ export async function startProgram<T>(
   for (;;) {
     const ready = await o.ready(output);
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${program} ended: ${output}`);
-    if (ready) return { ready, stop };
+    if (ready) return { pid: child.pid ?? 0, ready, ended, stop };
     await sleep(lookMs);
   }
 }
