@@ -25,13 +25,6 @@ export async function startLoopbackServer(listener: RequestListener): Promise<Lo
   };
 }
 
-/** A port that is free now, for a program that takes a number and tells none. */
-export async function freePort(): Promise<string> {
-  const server = await startLoopbackServer(() => undefined);
-  await server.close();
-  return new URL(server.url).port;
-}
-
 /** Tells whether something listens on a port of 127.0.0.1. */
 export async function isOpen(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1');

@@ -3,7 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { programPath, startProgram } from './programs.ts';
-import { freePort, isOpen } from '../loopback-server.ts';
+import { freePort } from '../../cli/local/port.ts';
+import { isOpen } from '../loopback-server.ts';
 
 const docsFolder = join(import.meta.dirname, '../../docs');
 
@@ -17,7 +18,7 @@ export async function startNginx(
   o: { folder?: string; changes?: [RegExp, string][] } = {},
 ): Promise<{ url: string; close(): Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-nginx-'));
-  const port = await freePort();
+  const port = await freePort(0);
   const changes: [RegExp, string][] = [
     [/server kubo:5001;/, `server ${new URL(upstream).host};`],
     [/listen 443 ssl;/, `listen 127.0.0.1:${port};`],
@@ -35,7 +36,7 @@ export async function startNginx(
   }
   await writeFile(join(dir, 'nginx.conf'), text);
   const args = ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'];
-  const nginx = await startProgram(programPath('nginx') ?? 'nginx', args, { ready: () => isOpen(Number(port)) });
+  const nginx = await startProgram(programPath('nginx') ?? 'nginx', args, { ready: () => isOpen(port) });
   return {
     url: `http://127.0.0.1:${port}`,
     async close() {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
-import { freePort } from '../../../testkit/loopback-server.ts';
+import { freePort } from '../../local/port.ts';
 import { present } from '../../../testkit/present.ts';
 import type { Direct } from '../../local/front/handover.ts';
 import { startLoopback } from '../../local/front/loopback-front.ts';
@@ -13,7 +13,7 @@ async function listening(answer: RequestListener) {
   let connections = 0;
   const runtime = createServer(answer).on('connection', () => (connections += 1));
   await once(runtime.listen(0, '127.0.0.1'), 'listening');
-  const port = Number(await freePort());
+  const port = await freePort(0);
   const direct = { header: async () => ['Sealpin-Handover', 'secret'] } as unknown as Direct;
   const { port: path } = present(runtime.address()) as { port: number };
   const { close } = await startLoopback({ port, path, direct, log: () => undefined });

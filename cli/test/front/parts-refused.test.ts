@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { client, problemOf } from '../../../testkit/api-client.ts';
 import { ci, inCi } from '../../../testkit/long-run.ts';
-import { freePort } from '../../../testkit/loopback-server.ts';
+import { freePort } from '../../local/port.ts';
 import { remove, startHere, type RunningHere } from '../local/harness.ts';
 import { adminTokenOf } from './public-service.ts';
 import { chunk, statusOf, tus, uploadsTo, write, type Uploads } from './tus-uploads.ts';
@@ -15,7 +15,7 @@ let service: Pick<RunningHere, 'url' | 'apiKey' | 'dataDir'>;
 let stop: () => Promise<unknown>;
 let uploads: Uploads;
 beforeAll(async () => {
-  const port = await freePort();
+  const port = await freePort(0);
   const args = [`--origin=https://localhost:${port}`, `--port=${port}`];
   // The time is less than a part of a slow client takes; the tests ask often.
   const env = { UPLOAD_IDLE_SECONDS: '4', KEY_LIMIT_POLICY: '', ADDRESS_LIMIT_POLICY: '' };

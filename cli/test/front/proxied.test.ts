@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../../testkit/browsers/chromium.ts';
-import { freePort } from '../../../testkit/loopback-server.ts';
+import { freePort } from '../../local/port.ts';
 import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { present } from '../../../testkit/present.ts';
@@ -30,7 +30,7 @@ for (const name of ci ? (['caddy', 'nginx'] as const) : (['nginx'] as const)) {
       beforeAll(async () => {
         dir = await mkdtemp(join(tmpdir(), `sealpin-${name}-`));
         const { ca, cert, key } = certificatesIn(dir);
-        const port = await freePort();
+        const port = String(await freePort(0));
         origin = `https://localhost:${port}`;
         service = await startLocal({ args: [`--origin=${origin}`] });
         end = await startProxy(name, { dir, port, upstream: `127.0.0.1:${service.port}`, cert, key });
