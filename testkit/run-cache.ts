@@ -91,20 +91,10 @@ export async function madeOnce<T>(name: string, make: (folder: string) => Promis
   for (const until = Date.now() + longestMs; Date.now() < until; await sleep(50)) {
     const made = await readFile(path, 'utf8').catch(() => undefined);
     if (made !== undefined) return JSON.parse(made) as T;
-    if (await isCreated(folder)) return makeIn(folder, path, make);
+    // Who creates the folder makes what belongs into it.
+    if ((await mkdir(folder, { recursive: true })) !== undefined) return makeIn(folder, path, make);
   }
   throw new Error(`${name} was not made by another process within ${longestMs / 1000} s`);
-}
-
-/** False: the folder was there, so that another process makes what belongs into it. */
-async function isCreated(folder: string): Promise<boolean> {
-  try {
-    await mkdir(folder);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  }
 }
 
 async function makeIn<T>(folder: string, path: string, make: (folder: string) => Promise<T>): Promise<T> {
