@@ -2,15 +2,25 @@
  * Files on a Ceph cluster that loses disks and its gateway again and again. Everything that was
  * acknowledged is read afterwards.
  */
-import { createCipheriv, createHash } from 'node:crypto';
+import { execFile } from 'node:child_process';
+import { createCipheriv, createHash, randomUUID } from 'node:crypto';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { ResumableUpload, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
-import { hasCeph, noCeph, startCeph, type Ceph, type Daemon } from '../../../testkit/object-stores/ceph.ts';
+import { freePort } from '../../../testkit/node.ts';
+import { done, sendS3, type Bucket } from '../../../testkit/object-stores/s3-requests.ts';
+import { newestBuilt, startProgram } from '../../../testkit/programs/programs.ts';
 import { startService } from '../../../testkit/service.ts';
 import { client, type Client } from '../../../testkit/api-client.ts';
 import { mib, patch, version } from '../uploads/tus-client.ts';
+
+const run = promisify(execFile);
+/** The folder that `.ci/ceph` unpacked: a monitor, OSDs and a gateway for S3. */
+const ceph = newestBuilt('ceph', 'usr/bin/radosgw');
 
 const [files, kills] = [1000, 30];
 const writers = 3;
@@ -102,24 +112,150 @@ async function read(call: Client, id: string, digest: string): Promise<{ isRight
   return { isRight: hash.digest('hex') === digest };
 }
 
+/** A daemon of the cluster: killed, as a power cut would, and started again. */
+type Daemon = { kill(): Promise<void>; start(): Promise<void> };
+
+type Ceph = Bucket & {
+  readonly osds: readonly Daemon[];
+  readonly gateway: Daemon;
+  /** The OSDs that are up, as the monitor sees them. */
+  osdsUp(): Promise<number>;
+  /** Kills it and removes its data. */
+  close(): Promise<void>;
+};
+
+const osdCount = 3;
+
+/** Starts a cluster that keeps two copies, with a bucket. It takes about 30 s. */
+async function startCeph(folder: string): Promise<Ceph> {
+  // On a disk: the temporary directory of the tests may be in memory, and OSDs hold gigabytes.
+  const dir = await mkdtemp('/var/tmp/sealpin-ceph-');
+  const libraries = join(folder, 'usr/lib/x86_64-linux-gnu');
+  const env = {
+    PATH: `${join(folder, 'usr/bin')}:${process.env['PATH'] ?? ''}`,
+    LD_LIBRARY_PATH: [libraries, join(libraries, 'ceph'), join(folder, 'lib/x86_64-linux-gnu')].join(':'),
+    PYTHONPATH: join(folder, 'usr/lib/python3/dist-packages'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    CEPH_CONF: join(dir, 'ceph.conf'),
+  };
+  const call = async (program: string, ...args: string[]): Promise<string> =>
+    (await run(join(folder, 'usr/bin', program), args, { env })).stdout.trim();
+  const [fsid, monitorPort, port] = [randomUUID(), await freePort(0), await freePort(0)];
+  await writeFile(env.CEPH_CONF, configuration({ dir, libraries, fsid, monitorPort, port }));
+  await mkdir(join(dir, 'rgw'));
+
+  const daemon = async (program: string, ...args: string[]): Promise<Daemon> => {
+    const begin = () => startProgram(join(folder, 'usr/bin', program), [...args, '-f'], { env, ready: () => true });
+    let running = await begin();
+    return {
+      kill: () => running.stop('SIGKILL'),
+      async start() {
+        running = await begin();
+      },
+    };
+  };
+
+  const address = `[v2:127.0.0.1:${monitorPort}]`;
+  await call('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', address, join(dir, 'monmap'));
+  await call('ceph-mon', '-i', 'a', '--mkfs', '--monmap', join(dir, 'monmap'));
+  const monitor = await daemon('ceph-mon', '-i', 'a');
+  const osds: Daemon[] = [];
+  for (let i = 0; i < osdCount; i += 1) {
+    const uuid = randomUUID();
+    await call('ceph', '--connect-timeout', '60', 'osd', 'new', uuid);
+    await mkdir(join(dir, `osd.${i}`));
+    await call('ceph-osd', '-i', `${i}`, '--mkfs', '--osd-uuid', uuid);
+    osds.push(await daemon('ceph-osd', '-i', `${i}`));
+  }
+  const osdsUp = async (): Promise<number> =>
+    (JSON.parse(await call('ceph', 'osd', 'stat', '--format=json')) as { num_up_osds: number }).num_up_osds;
+  while ((await osdsUp()) < osdCount) await sleep(200);
+  const own = { region: 'default', keyId: 'key-of-the-tests', secret: 'secret-of-the-tests', bucket: 'sealpin-tests' };
+  const key = [`--access-key=${own.keyId}`, `--secret=${own.secret}`];
+  await call('radosgw-admin', 'user', 'create', '--uid=tests', '--display-name=tests', ...key);
+  const gateway = await daemon('radosgw', '-n', 'client.rgw');
+  const bucket = { ...own, url: `http://127.0.0.1:${port}` };
+  await whenAnswers(bucket.url);
+  await done(await sendS3(bucket, 'PUT', ''));
+
+  return {
+    ...bucket,
+    osds,
+    gateway: { ...gateway, start: () => gateway.start().then(() => whenAnswers(bucket.url)) },
+    osdsUp,
+    async close() {
+      for (const each of [gateway, ...osds, monitor]) await each.kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function whenAnswers(url: string): Promise<void> {
+  for (;;) {
+    try {
+      return void (await (await fetch(url)).text());
+    } catch {
+      await sleep(100);
+    }
+  }
+}
+
+function configuration(o: { dir: string; libraries: string; fsid: string; monitorPort: number; port: number }): string {
+  const protocol = ['cluster', 'service', 'client', 'mon_cluster', 'mon_service', 'mon_client'];
+  return `[global]
+fsid = ${o.fsid}
+mon_host = v2:127.0.0.1:${o.monitorPort}
+ms_bind_msgr1 = false
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+${['cluster', 'service', 'client'].map((of) => `auth_${of}_required = none`).join('\n')}
+${protocol.map((of) => `ms_${of}_mode = crc`).join('\n')}
+osd_pool_default_size = 2
+osd_pool_default_min_size = 1
+osd_pool_default_pg_num = 8
+osd_pool_default_pgp_num = 8
+osd_pool_default_pg_autoscale_mode = off
+osd_crush_chooseleaf_type = 0
+osd_objectstore = bluestore
+bluestore_block_size = ${40 * 2 ** 30}
+bluestore_cache_autotune = false
+bluestore_cache_size = ${64 * 2 ** 20}
+mon_osd_min_down_reporters = 1
+osd_heartbeat_interval = 1
+osd_heartbeat_grace = 4
+run_dir = ${o.dir}
+admin_socket = ${o.dir}/$name.asok
+log_file = ${o.dir}/$name.log
+pid_file =
+crash_dir = ${o.dir}
+mon_data = ${o.dir}/mon
+osd_data = ${o.dir}/osd.$id
+rgw_data = ${o.dir}/rgw
+rgw_frontends = beast endpoint=127.0.0.1:${o.port}
+plugin_dir = ${o.libraries}/ceph
+osd_class_dir = ${o.libraries}/rados-classes
+erasure_code_dir = ${o.libraries}/ceph/erasure-code
+`;
+}
+
 /** Kills one of the daemons and starts it again: never two at a time. */
-async function killOne(ceph: Ceph, victim: Daemon, outageMs: number): Promise<void> {
+async function killOne(cluster: Ceph, victim: Daemon, outageMs: number): Promise<void> {
   await victim.kill();
   await sleep(outageMs);
   await victim.start();
-  while ((await ceph.osdsUp()) < ceph.osds.length) await sleep(200);
+  while ((await cluster.osdsUp()) < cluster.osds.length) await sleep(200);
 }
 
 describe.runIf(long)('Ceph', () => {
-  test.skipIf(!hasCeph())('keeps every acknowledged file while disks and the gateway are killed', async () => {
-    const ceph = await startCeph();
-    onTestFinished(() => ceph.close());
-    const { url, bucket, region } = ceph;
+  test.skipIf(ceph === undefined)('keeps every acknowledged file while disks and the gateway are killed', async () => {
+    const cluster = await startCeph(ceph ?? '');
+    onTestFinished(() => cluster.close());
+    const { url, bucket, region } = cluster;
     const entry = { id: 'ceph', type: 's3', url, bucket, region, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
     const vars = {
       BACKENDS: JSON.stringify([entry]),
-      S3_KEY: ceph.keyId,
-      S3_SECRET: ceph.secret,
+      S3_KEY: cluster.keyId,
+      S3_SECRET: cluster.secret,
       SERVICE_ID: 'tested',
     };
     const service = await startService({ vars });
@@ -141,8 +277,12 @@ describe.runIf(long)('Ceph', () => {
     const kill = async (): Promise<void> => {
       for (; so.killed < kills; so.killed += 1) {
         while (so.far < (files * so.killed) / kills) await sleep(100);
-        const victims = [...ceph.osds, ceph.gateway];
-        await killOne(ceph, victims[Math.floor(random() * victims.length)] ?? ceph.gateway, 500 + 5_000 * random());
+        const victims = [...cluster.osds, cluster.gateway];
+        await killOne(
+          cluster,
+          victims[Math.floor(random() * victims.length)] ?? cluster.gateway,
+          500 + 5_000 * random(),
+        );
       }
     };
     const readSome = async (): Promise<void> => {
@@ -175,5 +315,5 @@ describe.runIf(long)('Ceph', () => {
     expect(acknowledged.size).toBe(files);
     expect(so).toMatchObject({ killed: kills, wrong: 0 });
   });
-  if (!hasCeph()) test.skip(noCeph);
+  if (ceph === undefined) test.skip('Ceph is not there: unpack it with .ci/ceph');
 });
