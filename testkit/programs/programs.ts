@@ -62,7 +62,7 @@ export async function startProgram<T>(
 }
 
 /** The directory in which the scripts in `.ci/` build and install programs. */
-export function programCache(): string {
+function programCache(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sealpin');
 }
 
@@ -79,6 +79,7 @@ const builtPrograms: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
   caddy: 'caddy-v2.10.2/caddy',
+  'ipfs-cluster-service': 'cluster-v1.1.6/ipfs-cluster-service',
   'cryptography-python': 'cryptography-48.0.0/bin/python',
   rage: 'rage-0.12.1/bin/rage',
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',

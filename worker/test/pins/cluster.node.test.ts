@@ -1,9 +1,8 @@
 /** An IPFS Cluster of three peers as the second service. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { clusterProgram, noCluster } from '../../../testkit/programs/cluster.ts';
+import { clusterProgram, type HonestCluster, noCluster, startHonestCluster } from '../backends/cluster/real-cluster.ts';
 import { startPeer } from '../peer.ts';
-import { startHonestCluster, type HonestCluster } from '../backends/cluster/real-cluster.ts';
 import { readBack, ring, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Verification } from '../../../shared/api.ts';
-import { clusterProgram, noCluster, startCluster, type RealCluster } from '../../../testkit/programs/cluster.ts';
+import { clusterProgram, noCluster, startCluster, type RealCluster } from '../backends/cluster/real-cluster.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { startPeer } from '../peer.ts';

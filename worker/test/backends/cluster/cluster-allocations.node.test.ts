@@ -4,8 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cidOf, sha256 } from '../../../../shared/ipfs/index.ts';
-import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.ts';
-import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
+import { clusterProgram, type HonestCluster, noCluster, startHonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from '../scenario.ts';
 import type { Rest } from '../suite.ts';
 import type { Scenario } from '../scenario.ts';

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.ts';
+import { clusterProgram, noCluster } from './real-cluster.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 import { startNginx } from '../../../../testkit/programs/nginx.ts';
 import { withProgram } from '../../../../testkit/programs/programs.ts';

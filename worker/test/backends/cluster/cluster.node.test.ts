@@ -1,7 +1,6 @@
 /** The adapter before a real IPFS Cluster. */
 import { describe, test } from 'vitest';
-import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.ts';
-import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
+import { clusterProgram, type HonestCluster, noCluster, startHonestCluster } from './real-cluster.ts';
 import { runtimes } from '../runtimes.ts';
 import { contractWith, type Others } from '../suite.ts';
 import { present } from '../../../../testkit/present.ts';

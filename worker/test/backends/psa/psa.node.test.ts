@@ -1,6 +1,6 @@
 /** The adapter for the Pinning Service API, before real services that fetch files from a Kubo. */
 import { describe, test } from 'vitest';
-import { clusterProgram, noCluster, startCluster } from '../../../../testkit/programs/cluster.ts';
+import { clusterProgram, noCluster, startCluster } from '../cluster/real-cluster.ts';
 import { kuboProgram, startKubo } from '../../../../testkit/programs/kubo.ts';
 import { psa } from '../../../backends/psa/psa.ts';
 import { isHeliaServerInstalled, noHeliaServer, startHeliaServer } from '../gateway/helia-server.ts';
