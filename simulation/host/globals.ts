@@ -134,7 +134,8 @@ function cryptography(scheduler: Scheduler): Crypto {
 /** Reason of all signals that have timed out: few of them are looked at. */
 const timedOut = new DOMException('The operation was aborted due to timeout', 'TimeoutError');
 
-function abortSignal(scheduler: Scheduler): typeof AbortSignal {
+/** What the product asks of AbortSignal. */
+function abortSignal(scheduler: Scheduler): Pick<typeof AbortSignal, 'timeout' | 'any'> {
   const timeout = (ms: number): AbortSignal => {
     const controller = new AbortController();
     scheduler.later(ms, 'timeout', () => controller.abort(timedOut));
@@ -150,14 +151,7 @@ function abortSignal(scheduler: Scheduler): typeof AbortSignal {
     }
     return controller.signal;
   };
-  return new Proxy(AbortSignal, {
-    get: (target, name) => {
-      if (name === 'timeout') return timeout;
-      if (name === 'any') return any;
-      const value = Reflect.get(target, name) as unknown;
-      return typeof value === 'function' && name !== 'prototype' ? (value.bind(target) as unknown) : value;
-    },
-  });
+  return { timeout, any };
 }
 
 /** The stream of workerd that ends after so many bytes, and errs where there are more or fewer. */

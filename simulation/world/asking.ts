@@ -1,6 +1,7 @@
 /** Clients that try again by the published rules, and tell what they saw. */
 import { isSealpinError } from '../../shared/errors.ts';
 import { gateway, openFile, type GatewayFetch } from '../../shared/ipfs/index.ts';
+import { pulled } from '../../shared/streams/pulled.ts';
 import { readWholeBody } from '../platform/behaviour.ts';
 import { Broken, origin } from '../platform/edge.ts';
 import type { Answer, Sent } from '../platform/line.ts';
@@ -83,14 +84,11 @@ export async function readCid(
 /** The body of an answer, which fails where that broke off. */
 function answerBody({ bytes, isWhole }: Answer): ReadableStream<Uint8Array> {
   const pieces = [bytes];
-  return new ReadableStream({
-    pull(controller) {
-      const piece = pieces.pop();
-      if (piece !== undefined) controller.enqueue(piece);
-      else if (isWhole) controller.close();
-      else controller.error(new TypeError('terminated'));
-    },
-  });
+  const next = async (): Promise<Uint8Array | undefined> => {
+    if (pieces.length === 0 && !isWhole) throw new TypeError('terminated');
+    return pieces.pop();
+  };
+  return pulled({ next, cancel: () => undefined });
 }
 
 /** Sends a request once. @returns undefined where the line broke */
