@@ -129,22 +129,20 @@ const statuses = {
   TooManyRequests: 429,
 } as const;
 
+const xmlType = { 'content-type': 'application/xml' };
+
 /** Refuses a request, which does not reach the store. */
 export const refuses = (code: keyof typeof statuses, headers: Record<string, string> = {}): ProxyFault => ({
   kind: 'answer',
   status: statuses[code],
-  headers: { 'content-type': 'application/xml', ...headers },
+  headers: { ...xmlType, ...headers },
   body: xmlOf(code),
 });
 
 /** Does what it is asked to do, and says that it failed. */
 export const doesAndRefuses = (code: keyof typeof statuses): ProxyFault => ({
   kind: 'rewrite',
-  rewrite: () => ({
-    status: statuses[code],
-    headers: { 'content-type': 'application/xml' },
-    body: Buffer.from(xmlOf(code)),
-  }),
+  rewrite: () => ({ status: statuses[code], headers: xmlType, body: Buffer.from(xmlOf(code)) }),
 });
 
 /** Says 200, and in the body that it failed; it does nothing. */
@@ -154,10 +152,7 @@ export const failsWith200 = (code: keyof typeof statuses): ProxyFault =>
 /** Does what it is asked to do, and answers when a promise is kept. */
 export const answersLate = (until: Promise<unknown>): ProxyFault => ({
   kind: 'rewrite',
-  rewrite: async (answer) => {
-    await until;
-    return answer;
-  },
+  rewrite: (answer) => until.then(() => answer),
 });
 
 /** Answers with so many bytes more or fewer than it has, without saying that any are missing. */

@@ -99,12 +99,9 @@ async function configure(bucket: Bucket, query: string, body: string): Promise<v
   await done(await sendS3(bucket, 'PUT', '', { query: { [query]: '' }, body, headers }));
 }
 
-/** Makes a bucket keep versions. */
-export const keepVersions = (bucket: Bucket): Promise<void> => configure(bucket, 'versioning', versioning('Enabled'));
-
-/** Makes a bucket keep no more versions than it has. */
-export const suspendVersions = (bucket: Bucket): Promise<void> =>
-  configure(bucket, 'versioning', versioning('Suspended'));
+/** Makes a bucket keep versions; or no more than it has. */
+export const keepVersions = (bucket: Bucket, status: 'Enabled' | 'Suspended' = 'Enabled'): Promise<void> =>
+  configure(bucket, 'versioning', `<VersioningConfiguration><Status>${status}</Status></VersioningConfiguration>`);
 
 async function flipBit(path: string, atByte: number): Promise<void> {
   const file = await open(path, 'r+');
@@ -116,7 +113,5 @@ async function flipBit(path: string, atByte: number): Promise<void> {
   await file.close();
 }
 
-const versioning = (status: string): string =>
-  `<VersioningConfiguration><Status>${status}</Status></VersioningConfiguration>`;
 const locksForADay = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>
 <Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>`;

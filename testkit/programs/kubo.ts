@@ -72,14 +72,9 @@ export async function startKubo(
     await execute(program, ['init', `--profile=${o.profile ?? 'test'}`, '--empty-repo'], { env });
   const file = join(dir, 'config');
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
-  config['API'] = {
-    ...config['API'],
-    ...(!o.isOpen &&
-      o.setUp === undefined &&
-      o.repository === undefined && {
-        Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
-      }),
-  };
+  const authorizations = { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } };
+  if (!o.isOpen && o.setUp === undefined && o.repository === undefined)
+    config['API'] = { ...config['API'], Authorizations: authorizations };
   const text = JSON.stringify(config);
   await writeFile(file, o.syncs === true ? text.replaceAll('"sync":false', '"sync":true') : text);
   if (o.setUp !== undefined) {
