@@ -146,29 +146,18 @@ const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
  * afterwards.
  * @param o.sync what a peer leaves out: it brings the fetched file to the disk
  */
-function inTwoSteps(o: {
-  store(): string;
-  fetch(id: string): unknown;
-  sync?(): unknown;
-  remove(id: string): unknown;
-}): {
-  stored(): Promise<number>;
-  fetched(): Promise<number>;
+function inTwoSteps(o: { store(): string; fetch(id: string): unknown; sync?(): unknown; remove(id: string): unknown }) {
   /** Seconds of both together in each run, and of fetching and syncing. */
-  wholes: readonly number[];
-  synced: readonly number[];
-} {
-  const wholes: number[] = [];
-  const synced: number[] = [];
+  const [wholes, synced]: [number[], number[]] = [[], []];
   let id = '';
   let storing = 0;
   return {
-    async stored() {
+    async stored(): Promise<number> {
       await pauseBeforeStep();
       storing = await timed(() => (id = o.store()))();
       return storing;
     },
-    async fetched() {
+    async fetched(): Promise<number> {
       await pauseBeforeStep();
       const fetching = await timed(() => o.fetch(id))();
       wholes.push(storing + fetching);

@@ -1,13 +1,11 @@
 /** The embedded node as it is shipped, a Kubo, and the forms that both take. */
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { build } from 'esbuild';
 import { commandOptions, lateNoble } from '../cli/startup/command-bundle.ts';
 import { startKubo } from '../testkit/programs/kubo.ts';
+import { startProgram } from '../testkit/programs/programs.ts';
 
 /** A node that can be started again with what it has. `remove` stops it, too. */
 export type MeasuredNode = {
@@ -21,28 +19,24 @@ export async function embeddedNode(): Promise<MeasuredNode> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const program = join(dir, 'node.cjs');
   await build({ ...commandOptions, entryPoints: ['bench/node-process.ts'], outfile: program, plugins: [lateNoble] });
-  let child: ChildProcess | undefined;
-  const stop = async (): Promise<void> => {
-    if (child === undefined) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    child = undefined;
-    await ended;
-  };
+  const args = [program, join(dir, 'data')];
+  let stop = async (): Promise<void> => undefined;
   return {
     async start() {
-      const started = spawn(process.execPath, [program, join(dir, 'data')], { stdio: ['ignore', 'pipe', 'inherit'] });
-      child = started;
-      const [url] = (await once(createInterface(started.stdout), 'line')) as [string];
-      return { url, token: 't' };
+      const node = await startProgram(process.execPath, args, { ready: urlIn });
+      stop = () => node.stop('SIGKILL');
+      return { url: node.ready, token: 't' };
     },
-    stop,
+    stop: () => stop(),
     async remove() {
       await stop();
       await rm(dir, { recursive: true, force: true });
     },
   };
 }
+
+/** The address that a program prints in a line of its own. */
+export const urlIn = (output: string): string | undefined => /^(http:.*)\n/m.exec(output)?.[1];
 
 /** A Kubo. @param o.syncs whether a block is on the disk when it is acknowledged */
 export async function kuboNode(o: { syncs?: boolean } = {}): Promise<MeasuredNode> {

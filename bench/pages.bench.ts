@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { connect } from '../client/index.ts';
 import { launch } from '../testkit/browsers/browsers.ts';
 import { launchChromiumOnDisk } from '../testkit/browsers/chromium.ts';
-import type { RunningBrowser } from '../testkit/browsers/running-browser.ts';
+import type { RunningBrowser, Tab } from '../testkit/browsers/running-browser.ts';
 import { programPath } from '../testkit/programs/programs.ts';
 import { fillFile, withCli } from './cli-fixture.ts';
 import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
@@ -101,42 +101,49 @@ const ended = `(async () => {
 
 type Times = { asked: number; opened: number; ended: number };
 
-async function received(browser: RunningBrowser, link: string): Promise<Times> {
-  const tab = await browser.open(link, { before: autopilot });
+/** Does some work in a tab of its own. @param o as `open` of the browser takes it */
+async function inTab<T>(
+  browser: RunningBrowser,
+  address: string,
+  work: (tab: Tab) => Promise<T>,
+  o?: { before: string },
+): Promise<T> {
+  const tab = await browser.open(address, o);
   try {
-    return await tab.evaluate<Times>(ended);
+    return await work(tab);
   } finally {
     await tab.close();
   }
 }
 
+async function received(browser: RunningBrowser, link: string): Promise<Times> {
+  return await inTab(browser, link, (tab) => tab.evaluate<Times>(ended), { before: autopilot });
+}
+
 async function* receiving(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
-  const page = () =>
-    watching(browser.pid, async () => {
+  // As the page asks: a copy in the cache of the browser takes time, too.
+  const reading = `const reader = (await fetch('/ipfs/${o.largeCid}', { cache: 'no-store' })).body.getReader();
+    for (let bytes = 0, next; !(next = await reader.read()).done; bytes += next.value.length);`;
+  const samples = await besideFetch(browser, {
+    async page() {
       const { opened, ended } = await received(browser, o.large);
       return (receivedMiB * 1000) / (ended - opened);
-    });
-  const bare = () =>
-    watching(browser.pid, () =>
-      inPage(
+    },
+    bare: () =>
+      inTab(
         browser,
-        o,
-        // As the page asks: a copy in the cache of the browser takes time, too.
-        `const reader = (await fetch('/ipfs/${o.largeCid}', { cache: 'no-store' })).body.getReader();
-        for (let bytes = 0, next; !(next = await reader.read()).done; bytes += next.value.length);`,
-        receivedMiB,
+        `${o.service}/send`,
+        async (tab) => receivedMiB / (await tab.evaluate<number>(timedInPage(reading))),
       ),
-    );
-  const samples = await interleave({ page, bare }, rounds, { warmUp: false });
+  });
   yield speed(`${name}: receive ${receivedMiB} MiB`, samples, { atLeast: 0.5 });
   yield memoryFigure(name, 'receiving', samples);
 }
 
 async function* sending(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
   /** @param input where the file is chosen; the page's own forgets it at once */
-  const choose = async (input: string, work: string): Promise<number> => {
-    const tab = await browser.open(`${o.service}/send`);
-    try {
+  const choose = (input: string, work: string) => () =>
+    inTab(browser, `${o.service}/send`, async (tab) => {
       await tab.evaluate(`(async () => {
         document.getElementById('api-key').value = '${o.apiKey}';
         document.querySelector('#signing button').click();
@@ -145,30 +152,26 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
       })()`);
       await tab.setFiles(input, [o.path]);
       return sentMiB / (await tab.evaluate<number>(timedInPage(work)));
-    } finally {
-      await tab.close();
-    }
-  };
-  const page = () =>
-    watching(browser.pid, () =>
-      choose('#choose', `document.getElementById('compose-button').click(); ${waitFor('sent')}`),
-    );
-  const bare = () =>
-    watching(browser.pid, () =>
-      choose(
-        '#bare',
-        `const headers = { Authorization: 'Bearer ${o.apiKey}' };
-        const body = document.getElementById('bare').files[0];
-        const response = await fetch('/v1/storage/plain', { method: 'POST', headers, body });
-        if (!response.ok) throw new Error(await response.text());`,
-      ),
-    );
-  const samples = await interleave({ page, bare }, rounds, { warmUp: false });
+    });
+  const sendingAlone = `const headers = { Authorization: 'Bearer ${o.apiKey}' };
+    const body = document.getElementById('bare').files[0];
+    const response = await fetch('/v1/storage/plain', { method: 'POST', headers, body });
+    if (!response.ok) throw new Error(await response.text());`;
+  const samples = await besideFetch(browser, {
+    page: choose('#choose', `document.getElementById('compose-button').click(); ${waitFor('sent')}`),
+    bare: choose('#bare', sendingAlone),
+  });
   yield speed(`${name}: send ${sentMiB} MiB`, samples, { atLeast: 0.6 });
   yield memoryFigure(name, 'sending', samples);
 }
 
 type Samples = Record<'page' | 'bare', { speed: Sample; grown: Sample }>;
+
+/** Measures speed and memory of a page and of a bare fetch. @param o work, for its speed */
+async function besideFetch(browser: RunningBrowser, o: Record<keyof Samples, () => Promise<number>>): Promise<Samples> {
+  const tasks = { page: () => watching(browser.pid, o.page), bare: () => watching(browser.pid, o.bare) };
+  return await interleave(tasks, rounds, { warmUp: false });
+}
 
 function speed(name: string, { page, bare }: Samples, ratio: { atLeast: number }): Figure {
   return figureOf(name, 'MiB/s', page.speed, { peer: peer('a bare fetch', bare.speed), target: { ratio } });
@@ -195,16 +198,6 @@ async function* beginning(name: string, browser: RunningBrowser, o: Fixture): As
   ] as const) {
     const sample = summarize(times.map((each) => each[key]));
     yield figureOf(`${name}: start of the page until ${what}`, 'ms', sample);
-  }
-}
-
-/** Speed of some work of a page that does nothing else, in MiB/s. */
-async function inPage(browser: RunningBrowser, o: Fixture, work: string, mebibytes: number): Promise<number> {
-  const tab = await browser.open(`${o.service}/send`);
-  try {
-    return mebibytes / (await tab.evaluate<number>(timedInPage(work)));
-  } finally {
-    await tab.close();
   }
 }
 

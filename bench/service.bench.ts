@@ -15,7 +15,7 @@ export const bench: Bench = {
       yield* requests(sink.url, block);
       yield* lists(sink.url);
     } finally {
-      sink.process.kill();
+      await sink.stop();
     }
   },
 };

@@ -6,7 +6,6 @@
  * `npm run soak [-- seconds]`, 60 by default. Exits with 1 at the first wrong byte or unexpected
  * response, and when the memory of the service grew.
  */
-import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,6 +13,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../cli/local/package-root.ts';
 import { summarize } from './figure.ts';
 import { residentMiB } from './process-stats.ts';
+import { startProgram } from '../testkit/programs/programs.ts';
 
 const seconds = Number(process.argv[2] ?? 60);
 const clients = 6;
@@ -29,23 +29,15 @@ type HeldFile = { fileId: string; size: number; seed: number; digest: string };
 
 if (!(seconds > 0)) throw new TypeError('the argument must be a positive number of seconds');
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-soak-'));
-const service = spawn(
-  process.execPath,
-  [join(packageRoot(), 'cli/index.ts'), 'start', '--port=0', '--json', `--data-dir=${dir}`],
-  { stdio: ['ignore', 'pipe', 'ignore'] },
-);
-const serviceEnded = new Promise<void>((resolve) => service.once('close', () => resolve()));
+const args = [join(packageRoot(), 'cli/index.ts'), 'start', '--port=0', '--json', `--data-dir=${dir}`];
+const service = await startProgram(process.execPath, args, { ready: (output) => /^\{.*\}\n/m.exec(output)?.[0] });
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort(new Error(signal)));
 
 const heldFiles: HeldFile[] = [];
 const counts = { stored: 0, read: 0, ranged: 0, listed: 0, deleted: 0, bytes: 0 };
 try {
-  const line = await new Promise<string>((resolve, reject) => {
-    service.stdout.once('data', (data: Buffer) => resolve(data.toString()));
-    service.once('close', () => reject(new Error('the service did not start')));
-  });
-  const { url, keyFile } = JSON.parse(line) as { url: string; keyFile: string };
+  const { url, keyFile } = JSON.parse(service.ready) as { url: string; keyFile: string };
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   const run = JSON.parse(await readFile(join(dir, 'local/run.json'), 'utf8')) as {
     service: { pid: number };
@@ -70,8 +62,7 @@ try {
   console.error(`✗ ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 } finally {
-  service.kill('SIGTERM');
-  await serviceEnded;
+  await service.stop();
   await rm(dir, { recursive: true, force: true });
 }
 

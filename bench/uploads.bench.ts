@@ -13,7 +13,7 @@ export const bench: Bench = {
     try {
       yield* cpu(sink.url);
     } finally {
-      sink.process.kill();
+      await sink.stop();
     }
   },
 };

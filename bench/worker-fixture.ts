@@ -1,9 +1,10 @@
 /** For benches of the service: a client, full accounts, a backend that stores nothing. */
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { secondsOf, summarize } from './figure.ts';
+import { urlIn } from './node-fixture.ts';
+import { startProgram } from '../testkit/programs/programs.ts';
 import type { Service } from '../testkit/service.ts';
 
 const agent = new Agent({ keepAlive: true });
@@ -91,13 +92,8 @@ async function latency(ask: () => Promise<unknown>): Promise<number> {
 }
 
 /** Starts `sink.ts` in a process of its own. @param block what each read gets */
-export async function startSink(block: Buffer): Promise<{ url: string; process: ChildProcess }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'sink.ts'), block.toString('base64')], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const url = await new Promise<string>((resolve, reject) => {
-    child.stdout.once('data', (line: Buffer) => resolve(line.toString().trim()));
-    child.once('exit', () => reject(new Error('the sink ended')));
-  });
-  return { url, process: child };
+export async function startSink(block: Buffer): Promise<{ url: string; stop(): Promise<void> }> {
+  const args = [join(import.meta.dirname, 'sink.ts'), block.toString('base64')];
+  const { ready, stop } = await startProgram(process.execPath, args, { ready: urlIn });
+  return { url: ready, stop: () => stop() };
 }
