@@ -1,7 +1,4 @@
-/**
- * `npm run bench [-- --json] [part of a bench's name …]`: every figure beside its peer and its
- * target; `--list` names the benches.
- */
+/** `npm run bench`: every figure beside its peer and its target. */
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';

@@ -42,17 +42,13 @@ export async function bytesOf(asked: Response | Promise<Response>): Promise<Buff
   return Buffer.from(await (await asked).arrayBuffer());
 }
 
+const patterns = routes.map((row) => ({ row, path: new RegExp(`^${row.path.replaceAll(/:\w+/g, '[^/]+')}$`) }));
+
 /** The route of a request. */
 function routeOf(method: string, url: string): ApiRow | undefined {
-  const parts = new URL(url).pathname.split('/');
-  const fits = ({ path }: ApiRow): boolean => {
-    const pattern = path.split('/');
-    return (
-      pattern.length === parts.length &&
-      pattern.every((part, index) => part === parts[index] || (part.startsWith(':') && parts[index] !== ''))
-    );
-  };
-  const of = (wanted: string): ApiRow | undefined => routes.find((each) => each.method === wanted && fits(each));
+  const { pathname } = new URL(url);
+  const of = (wanted: string): ApiRow | undefined =>
+    patterns.find(({ row, path }) => row.method === wanted && path.test(pathname))?.row;
   return of(method.toLowerCase()) ?? (method === 'HEAD' ? of('get') : undefined);
 }
 
