@@ -10,11 +10,10 @@ import { newPasswordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Every file of the account is fetched as it is stored, each block verified against its blob ID, ' +
-    'with what is known of it. The next run fetches only what is new, also after an interruption. ' +
-    'What is encrypted stays so, and names and tags, too: the key of the account opens what the ' +
-    'service encrypted, and is written to account.key with a password on it. The API key needs the ' +
-    'scope read.',
+    'Every file of the account is fetched as it is stored, each block verified against its blob ID, with what is ' +
+    'known of it. The next run fetches only what is new, also after an interruption. What is encrypted stays so, and ' +
+    'names and tags, too: the key of the account opens what the service encrypted, and is written to account.key ' +
+    'with a password on it. The API key needs the scope read.',
   args: {
     folder: positional('The folder, which is made if it is missing', { path: 'folder' }),
     check: toggle('Only read the folder, and compare each block with its blob ID; no service is asked'),

@@ -53,9 +53,8 @@ function completed(kept: ContactKeys, name: string, added: PublicKeys): PublicKe
 
 export const contactAdd = defineCommand({
   about:
-    'encrypt --to and send --to then take the name. Compare the six words of the fingerprint with ' +
-    'the owner, by telephone or in person: sealpin keygen shows them to the owner, and contact list ' +
-    'to you.',
+    'encrypt --to and send --to then take the name. Compare the six words of the fingerprint with the owner, by ' +
+    'telephone or in person: sealpin keygen shows them to the owner, and contact list to you.',
   args: {
     name: positional('What you call them'),
     public_key_file: positional('Their public key: a file, - or a recipient (age1…), or a signer (sealpin-signer1…)', {

@@ -18,11 +18,10 @@ import { fileInHistory, keepInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
-    'Copies files from the service in use to that of another profile; they stay where they are. Each ' +
-    'block is verified on the way, and a blob keeps its ID. A file that the service encrypted is ' +
-    'named by its file ID: it is opened here, and encrypted again by the other service, under a new ' +
-    'blob ID. Names, types, metadata and tags are copied, too, which takes an API key with the ' +
-    'scopes read and write there, and delete for an expiry.',
+    'Copies files from the service in use to that of another profile; they stay where they are. Each block is ' +
+    'verified on the way, and a blob keeps its ID. A file that the service encrypted is named by its file ID: it is ' +
+    'opened here, and encrypted again by the other service, under a new blob ID. Names, types, metadata and tags are ' +
+    'copied, too, which takes an API key with the scopes read and write there, and delete for an expiry.',
   args: {
     id: positional('The blob ID or the file ID'),
     to: valueFlag('profile', 'The profile of the service that gets the copy'),

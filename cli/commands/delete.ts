@@ -13,10 +13,9 @@ import { countText } from '../terminal/size.ts';
 export const command = defineCommand({
   about:
     'By blob ID (every file of the account with these bytes) or by file ID. By the ID of a delivery to an inbox, its ' +
-    'files are deleted, too. If the service encrypted the file, ' +
-    'its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line ' +
-    'carries its own header: it is unpinned, but anyone who already has a copy can still open it with the ' +
-    'password or key.',
+    'files are deleted, too. If the service encrypted the file, its key is destroyed, and no copy can be opened any ' +
+    'more. A blob that was encrypted with this command line carries its own header: it is unpinned, but anyone who ' +
+    'already has a copy can still open it with the password or key.',
   args: { id: positional('The blob ID or the file ID', { completes: 'blob' }), yes: yesArg },
   service: true,
   interrupted: 'sealpin list shows which files are left',

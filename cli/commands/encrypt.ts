@@ -6,11 +6,10 @@ import { namesIn, toFlag } from '../flags/to-flag.ts';
 
 export const command = defineCommand({
   about:
-    'Encrypts on this machine and prints the blob ID, or with --output writes the encrypted file. ' +
-    'The service learns neither the password nor the name. With --to, those who are named open the ' +
-    'file with their private keys. Else it gets a password: without one on the command line, in a ' +
-    'file or in SEALPIN_PASSWORD, you are asked for it twice. Nobody can reset a password: if you ' +
-    'lose it, you lose the file.',
+    'Encrypts on this machine and prints the blob ID, or with --output writes the encrypted file. The service learns ' +
+    'neither the password nor the name. With --to, those who are named open the file with their private keys. Else ' +
+    'it gets a password: without one on the command line, in a file or in SEALPIN_PASSWORD, you are asked for it ' +
+    'twice. Nobody can reset a password: if you lose it, you lose the file.',
   args: {
     file: fileArg,
     password: passwordArg,

@@ -85,9 +85,8 @@ export const inboxCreate = defineCommand({
 
 export const inboxList = defineCommand({
   about:
-    'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) ' +
-    'and its files; one line for ' +
-    `other programs. What cannot be opened is shown with the reason. The newest ${mostOpened} are opened.`,
+    'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) and its files; one ' +
+    `line for other programs. What cannot be opened is shown with the reason. The newest ${mostOpened} are opened.`,
   args: { ...keyFlag },
   service: true,
   examples: [{ command: 'sealpin inbox list', does: 'What came, newest first' }],

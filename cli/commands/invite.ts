@@ -16,10 +16,9 @@ const defaultName = 'guest';
 
 export const inviteCreate = defineCommand({
   about:
-    'Prints a link for somebody without an account. In a browser, its holder sends files, which this ' +
-    'service stores encrypted, sees the links that they made, and takes them back. The link holds ' +
-    'an API key that reads nothing and sees nothing else of your account. All links that were made ' +
-    'with it end with it.',
+    'Prints a link for somebody without an account. In a browser, its holder sends files, which this service stores ' +
+    'encrypted, sees the links that they made, and takes them back. The link holds an API key that reads nothing and ' +
+    'sees nothing else of your account. All links that were made with it end with it.',
   args: {
     name: valueFlag('name', `What sealpin invite list calls it (${defaultName})`),
     ...linkEndFlag,

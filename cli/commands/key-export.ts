@@ -10,11 +10,10 @@ import { forceArg, newPasswordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'With this key, decrypt --key opens the containers of files that the service encrypted (GET ' +
-    '/v1/storage/<fileId> with Accept: application/vnd.sealpin), without the service. The service ' +
-    'returns the key sealed to your API key, and it is unsealed on this machine. Keep a copy: if you ' +
-    'lose every API key with the scope read, nothing else opens those files, unless the account has ' +
-    'a recovery key.',
+    'With this key, decrypt --key opens the containers of files that the service encrypted (GET /v1/storage/<fileId> ' +
+    'with Accept: application/vnd.sealpin), without the service. The service returns the key sealed to your API key, ' +
+    'and it is unsealed on this machine. Keep a copy: if you lose every API key with the scope read, nothing else ' +
+    'opens those files, unless the account has a recovery key.',
   args: {
     file: positional('The key file to write', { path: true }),
     protect: toggle('Protect it with a password, which you enter twice'),

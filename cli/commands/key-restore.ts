@@ -8,10 +8,9 @@ import { makePair, writePair } from '../keys/write-pair.ts';
 
 export const command = defineCommand({
   about:
-    'Writes private.key and public.key of the 24 words that sealpin keygen --words showed, into the ' +
-    'data directory or that of --output. A pair that is there stays: nothing is replaced. Compare ' +
-    'the fingerprint with the one on your paper. The words do not say of which kind the key is: ' +
-    'those of a post-quantum pair need --post-quantum.',
+    'Writes private.key and public.key of the 24 words that sealpin keygen --words showed, into the data directory ' +
+    'or that of --output. A pair that is there stays: nothing is replaced. Compare the fingerprint with the one on ' +
+    'your paper. The words do not say of which kind the key is: those of a post-quantum pair need --post-quantum.',
   args: {
     ...pairFlags,
     'words-file': valueFlag(

@@ -9,11 +9,10 @@ import { makePair, pairDirectory, writePair } from '../keys/write-pair.ts';
 
 export const command = defineCommand({
   about:
-    'Makes a new pair in place of the one in the data directory, or in the directory of --output. ' +
-    'private.key keeps the old key below the new one, so everything that it opened still opens; ' +
-    'public.key is the new one. Give the new public key to those who encrypt to you. Stored files ' +
-    'stay encrypted to the old key: sealpin reseal moves them, one by one. If somebody else has the ' +
-    'old key, that does not shut them out: encrypt those files again.',
+    'Makes a new pair in place of the one in the data directory, or in the directory of --output. private.key keeps ' +
+    'the old key below the new one, so everything that it opened still opens; public.key is the new one. Give the ' +
+    'new public key to those who encrypt to you. Stored files stay encrypted to the old key: sealpin reseal moves ' +
+    'them, one by one. If somebody else has the old key, that does not shut them out: encrypt those files again.',
   args: { ...pairFlags, ...wordsFlag },
   examples: [
     { command: 'sealpin key rotate', does: 'A new pair; the old one still opens what it opened' },

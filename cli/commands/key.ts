@@ -48,9 +48,8 @@ function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: Lis
 
 export const keyCreate = defineCommand({
   about:
-    'A key never exceeds the scopes, the expiry or the limits of the key that created it. Without ' +
-    'the scope read, a key cannot open files that the service encrypted, not even with the help of ' +
-    'the service.',
+    'A key never exceeds the scopes, the expiry or the limits of the key that created it. Without the scope read, a ' +
+    'key cannot open files that the service encrypted, not even with the help of the service.',
   args: {
     label: positional('What it is for'),
     scopes: valueFlag('list', `Its scopes: ${scopes.join(', ')} (${defaultScopes})`),

@@ -18,9 +18,7 @@ export const command = defineCommand({
     'For each, newest first: its ID, its state, how often it still opens, until when (UTC), and its ' +
     'files; one line for other programs. File names come from the local history. The links ' +
     'themselves cannot be shown again: the service does not have them.',
-  args: {
-    limit: valueFlag('number', `The maximum number of shares (${defaultLimit})`),
-  },
+  args: { limit: valueFlag('number', `The maximum number of shares (${defaultLimit})`) },
   service: true,
   examples: [{ command: 'sealpin shares', does: 'What is shared, and how often it still opens' }],
   async run({ args, context }) {

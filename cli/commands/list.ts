@@ -17,10 +17,9 @@ const defaultLimit = '100';
 
 export const command = defineCommand({
   about:
-    'Shows the files of the account. File names come from the local history, or are sealed to your ' +
-    'public.key at the service, which never learns the names of files that were encrypted here. ' +
-    'Without a service, only the history is shown. At a terminal the times are local; other programs ' +
-    'get one line for each file, with times in UTC.',
+    'Shows the files of the account. File names come from the local history, or are sealed to your public.key at the ' +
+    'service, which never learns the names of files that were encrypted here. Without a service, only the history is ' +
+    'shown. At a terminal the times are local; other programs get one line for each file, with times in UTC.',
   args: {
     name: valueFlag('text', 'Only files with this in their names, in any case'),
     mode: valueFlag('mode', 'Only what the service encrypted (encrypted), or what it stores unchanged (plain)'),

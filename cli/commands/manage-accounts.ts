@@ -30,10 +30,9 @@ function accountLines(
 
 export const accountCreate = defineCommand({
   about:
-    'For the operator of the service, like all account commands but account rotate. Prints the first ' +
-    'API key of the account, which has all scopes, once: hand it over, and let its holder make a ' +
-    'key of their own and revoke this one. Without a recovery key, an account whose keys are lost is ' +
-    'lost.',
+    'For the operator of the service, like all account commands but account rotate. Prints the first API key of the ' +
+    'account, which has all scopes, once: hand it over, and let its holder make a key of their own and revoke this ' +
+    'one. Without a recovery key, an account whose keys are lost is lost.',
   args: {
     label: positional('What the account is called'),
     quota: valueFlag('size', 'How much it may store, such as 50GB'),
@@ -78,9 +77,8 @@ async function recoveryKey(file: string, context: Context): Promise<string> {
 
 export const accountList = defineCommand({
   about:
-    'The oldest first. An account that was just made or deleted may take a minute to appear or ' +
-    'disappear. At a terminal the ID has a line of its own; other programs get one line for each ' +
-    'account.',
+    'The oldest first. An account that was just made or deleted may take a minute to appear or disappear. At a ' +
+    'terminal the ID has a line of its own; other programs get one line for each account.',
   args: {},
   service: true,
   examples: [

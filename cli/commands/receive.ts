@@ -8,10 +8,9 @@ import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Needs no account and no API key. Put the link between quotes. Of a link that sealpin send ' +
-    'printed, this counts as opening it. Each file appears when all of it is verified and authentic, ' +
-    'or not at all. A name that is taken gets a number, and names with a meaning of their own are ' +
-    'changed.',
+    'Needs no account and no API key. Put the link between quotes. Of a link that sealpin send printed, this counts ' +
+    'as opening it. Each file appears when all of it is verified and authentic, or not at all. A name that is taken ' +
+    'gets a number, and names with a meaning of their own are changed.',
   args: {
     link: positional('The link'),
     dir: positional('The directory to write to; this one if left out', { required: false, path: 'folder' }),

@@ -18,10 +18,9 @@ import { keepStored } from '../files/sealed-names.ts';
 
 export const command = defineCommand({
   about:
-    'The new blob has an ID of its own; the encrypted content stays as it is and is not decrypted. ' +
-    'The old blob stays, and opens for whom it did: delete it, and encrypt the file again if ' +
-    'somebody who could open it must not open a copy any more. What opens the old blob comes from ' +
-    'SEALPIN_PASSWORD, the terminal or private.key.',
+    'The new blob has an ID of its own; the encrypted content stays as it is and is not decrypted. The old blob ' +
+    'stays, and opens for whom it did: delete it, and encrypt the file again if somebody who could open it must not ' +
+    'open a copy any more. What opens the old blob comes from SEALPIN_PASSWORD, the terminal or private.key.',
   args: {
     blob_id: positional('The blob ID', { completes: 'blob' }),
     ...toFlag,

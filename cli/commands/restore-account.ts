@@ -8,11 +8,10 @@ import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
-    'Stores the files of a backup in the account of the API key, at any service. Blobs keep their ' +
-    "IDs. What the service encrypted is opened here with the backup's account.key, which asks for " +
-    'its password, and encrypted again to the new account, under a new blob ID. Files that are there ' +
-    'already are left alone, so the same command resumes after an interruption. The API key needs ' +
-    'the scopes read and write, and delete for files that expire.',
+    'Stores the files of a backup in the account of the API key, at any service. Blobs keep their IDs. What the ' +
+    "service encrypted is opened here with the backup's account.key, which asks for its password, and encrypted " +
+    'again to the new account, under a new blob ID. Files that are there already are left alone, so the same command ' +
+    'resumes after an interruption. The API key needs the scopes read and write, and delete for files that expire.',
   args: {
     folder: positional('The folder of a backup', { path: 'folder' }),
     key: valueFlag('file', 'The private key of the account that was backed up; account.key of the folder if left out', {

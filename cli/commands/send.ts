@@ -8,12 +8,11 @@ import { countText, sizeText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
-    'Prints a link. The files are encrypted on this machine, each under a key of its own; the ' +
-    'service cannot read them, nor their names and the note. The link opens in a browser, and with ' +
-    'sealpin receive, without an account. A folder is sent as a tar archive, of which sealpin ' +
-    'receive --extract makes the folder again. With --inbox the files ' +
-    'go to the owner of an inbox instead, who alone can open them, and you need no account. When an ' +
-    'upload in parts breaks off, the same command continues it.',
+    'Prints a link. The files are encrypted on this machine, each under a key of its own; the service cannot read ' +
+    'them, nor their names and the note. The link opens in a browser, and with sealpin receive, without an account. ' +
+    'A folder is sent as a tar archive, of which sealpin receive --extract makes the folder again. With --inbox the ' +
+    'files go to the owner of an inbox instead, who alone can open them, and you need no account. When an upload in ' +
+    'parts breaks off, the same command continues it.',
   args: {
     file: positional('A file or folder, or - for standard input', { path: true }),
     inbox: valueFlag('link', 'Hand the files over to this inbox; prints no link'),

@@ -8,10 +8,9 @@ import { keyFlag } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Prints a link to a file that is stored already: nothing is uploaded. For a blob that was ' +
-    'encrypted on a machine, its password is asked for, or private.key is used; the link then ' +
-    'carries what opens this one file. For a file that the service encrypted, the API key needs the ' +
-    'scope read.',
+    'Prints a link to a file that is stored already: nothing is uploaded. For a blob that was encrypted on a ' +
+    'machine, its password is asked for, or private.key is used; the link then carries what opens this one file. For ' +
+    'a file that the service encrypted, the API key needs the scope read.',
   args: {
     id: positional('Its blob ID or file ID (see: sealpin list)', { completes: 'blob' }),
     ...shareFlags,

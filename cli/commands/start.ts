@@ -23,12 +23,11 @@ const defaultPort = 7420;
 
 export const command = defineCommand({
   about:
-    'Runs the whole service, as it is deployed on Cloudflare, with an IPFS node of its own that is ' +
-    'not on the network: what is stored stays on this machine. --kubo-api adds a Kubo, which may be ' +
-    'on the network. The first start makes an account, and keeps its API key in the data directory, ' +
-    'where the other commands find it. With --origin it is a service for others, behind a proxy that ' +
-    'terminates TLS (see docs/self-hosting.md), without an account of its own. Ctrl-C stops the ' +
-    'service.',
+    'Runs the whole service, as it is deployed on Cloudflare, with an IPFS node of its own that is not on the ' +
+    'network: what is stored stays on this machine. --kubo-api adds a Kubo, which may be on the network. The first ' +
+    'start makes an account, and keeps its API key in the data directory, where the other commands find it. With ' +
+    '--origin it is a service for others, behind a proxy that terminates TLS (see docs/self-hosting.md), without an ' +
+    'account of its own. Ctrl-C stops the service.',
   args: {
     port: valueFlag('number', `The port on 127.0.0.1 (${defaultPort}; 0: any free one)`),
     'kubo-api': valueFlag(

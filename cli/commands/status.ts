@@ -12,9 +12,8 @@ import { factLines, shownTime } from '../terminal/fitted-row.ts';
 
 export const command = defineCommand({
   about:
-    'Shows the local service, and its Kubo. If commands use another service, that comes first, and ' +
-    'whether it can store and read. Fails if no service is running, or if one does not respond as it ' +
-    'should.',
+    'Shows the local service, and its Kubo. If commands use another service, that comes first, and whether it can ' +
+    'store and read. Fails if no service is running, or if one does not respond as it should.',
   args: {},
   service: true,
   examples: [

@@ -23,10 +23,9 @@ const limitation =
 
 export const command = defineCommand({
   about:
-    'Compares each page that a service sends, in every encoding, with that of this version, or of ' +
-    'another one with --pages: its bytes, and the headers that protect its reader. Exits with 0 only ' +
-    'if all are the same. That shows what was sent now, and to this program: a service that aims at ' +
-    'one reader is not found.',
+    'Compares each page that a service sends, in every encoding, with that of this version, or of another one with ' +
+    '--pages: its bytes, and the headers that protect its reader. Exits with 0 only if all are the same. That shows ' +
+    'what was sent now, and to this program: a service that aims at one reader is not found.',
   args: {
     url: positional('The service, or one of its pages'),
     repeat: valueFlag('times', 'Ask so often, each time as another browser; finds what only some get (1)'),

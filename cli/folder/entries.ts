@@ -94,9 +94,7 @@ export async function* entriesOf(
       throw new SealpinError(
         'file_unreadable',
         `${join(shown, path)} is ${specialFileKind(stats)}, which cannot be archived`,
-        {
-          hint: 'move it out of the folder, or remove it',
-        },
+        { hint: 'move it out of the folder, or remove it' },
       );
   }
 }

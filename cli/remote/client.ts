@@ -153,8 +153,8 @@ function isDegraded(text: string): boolean {
 function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined {
   if (code === 'insufficient_scope' && keyFrom !== undefined)
     return (
-      `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key ` +
-      'create <label> --scopes …'
+      `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key create <label> ` +
+      '--scopes …'
     );
   if (code !== 'unauthorized') return undefined;
   if (keyFrom === 'the link of the inbox') return 'the inbox may be closed: ask its owner for a new link';

@@ -227,9 +227,8 @@ function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError
   return new SealpinError('disk_full', error.message, {
     hint:
       'a large upload needs a copy of the encrypted file on this disk until it ends' +
-      `${bytes === undefined ? '' : ', of the size of the file'}: free some space, or use a data ` +
-      'directory on another ' +
-      'disk (--data-dir)',
+      `${bytes === undefined ? '' : ', of the size of the file'}: free some space, or use a data directory on ` +
+      'another disk (--data-dir)',
     cause: error,
   });
 }
