@@ -21,11 +21,10 @@ import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
 import { writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, sdkHttp } from '../remote/client.ts';
 import { ownFilesOf } from '../fetch/own-files.ts';
 import { writeCar } from '../fetch/fetch-blob.ts';
 import { everyFile } from '../remote/pages.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { checkKey, keyFileDigest } from './backup-key.ts';
 import { isOfOneFile } from './check.ts';
 import {

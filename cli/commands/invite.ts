@@ -6,9 +6,8 @@ import type { Context } from '../context.ts';
 import { parseLimits } from '../flags/limits-flag.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, sdkHttp } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/size.ts';
 

@@ -1,3 +1,4 @@
+import { sdkHttp } from '../remote/client.ts';
 import { Health } from '../../shared/api.ts';
 import { describe } from '../../shared/error-codes.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -8,7 +9,6 @@ import { readSmall } from '../io/input.ts';
 import { jsonIn } from '../io/json-text.ts';
 import { manifestFile, shippedManifest, type PagesManifest } from '../local/code/pages-manifest.ts';
 import { askingAt, checkPages, parseManifest, type CheckedPages } from '../remote/pages-check.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { factLines } from '../terminal/fitted-row.ts';
 import { visible } from '../terminal/output.ts';

@@ -12,8 +12,7 @@ import { type ByteReader, byteReader } from '../../shared/streams/reader.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { api, type ApiCaller } from '../remote/client.ts';
-import { sdkHttp } from '../remote/sdk.ts';
+import { api, type ApiCaller, sdkHttp } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 
 type OwnFile = NonNullable<Context['ownFile']>;

@@ -2,6 +2,7 @@
  * Receiving what a link leads to: every block verified, every chunk authenticated, and files that
  * appear whole or not at all.
  */
+import { sdkHttp } from '../remote/client.ts';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -23,7 +24,6 @@ import { noteWords } from '../keys/signers.ts';
 import { readFailure } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress } from '../terminal/progress.ts';
 import { beginOpening, keepWritten, type ShareLink, writtenBefore, type WrittenBefore } from './begun-openings.ts';
 import { abandon, openDestination, type Placing } from './destination.ts';

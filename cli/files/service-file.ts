@@ -5,9 +5,8 @@ import type { StoredFile } from '../../shared/api.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';
 import { freePath, safeName } from '../io/safe-name.ts';
-import { authorizedService, api } from '../remote/client.ts';
+import { authorizedService, api, sdkHttp } from '../remote/client.ts';
 import { parseFileId } from '../remote/file-id.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { checkPlacing, openDestination, type Placing } from './destination.ts';
 import { receiveFile } from './received-files.ts';
 

@@ -4,9 +4,8 @@ import { isShareId, type Link } from '../../shared/link/index.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
 import { sharesPage } from '../../client/sharing.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, sdkHttp } from '../remote/client.ts';
 import { firstItems } from '../remote/pages.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { linkIn } from './received-files.ts';
 

@@ -12,12 +12,11 @@ import { beginsAsFolder, blockBytes } from '../folder/tar-header.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { askPassword, withPassword } from '../keys/passwords.ts';
-import { api } from '../remote/client.ts';
+import { api, sdkHttp } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { ownFilesOf } from '../fetch/own-files.ts';
-import { sdkHttp } from '../remote/sdk.ts';
 import { fileInHistory } from './history.ts';
 
 /**

@@ -1,4 +1,4 @@
-/** Client of a service: its choice with an API key, and its routes. */
+/** Client of a service: its choice with an API key, its routes, and the SDK over the same requests. */
 import {
   AccountDetails,
   ApiKeyList,
@@ -19,7 +19,8 @@ import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
 import { isLoopback } from '../../shared/loopback.ts';
 import type { ListOptions } from '../../client/connection.ts';
-import { urlBelow, type Shape } from '../../client/service-http.ts';
+import type { Transport } from '../../client/resumable-upload.ts';
+import { type Fetch, serviceHttp, type ServiceHttp, type Shape, urlBelow } from '../../client/service-http.ts';
 import { bareRefusal, codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
@@ -272,4 +273,58 @@ function jsonBody(value: unknown): Pick<RequestOptions, 'headers' | 'body'> {
 
 async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
+}
+
+/** Responses with these have no body (Fetch standard, "null body status"). */
+const bodiless = new Set([204, 205, 304]);
+
+/**
+ * Requests to a service, as the functions of `client/` take them. Fails as they say, and with the
+ * codes of `sendRequest`.
+ */
+export function sdkHttp(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>): ServiceHttp {
+  return serviceHttp({
+    service: service.url,
+    apiKey: service.apiKey,
+    fetch: fetchWith(context),
+    errorOf: ({ status }, text, retryAfter) =>
+      responseProblem({ status, text, headers: { 'retry-after': retryAfter ?? undefined } }, service),
+  });
+}
+
+function fetchWith({ signal: ownSignal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): Fetch {
+  return async (url, init) => {
+    const response = await sendRequest(url, {
+      method: init.method as RequestOptions['method'],
+      headers: init.headers as Record<string, string>,
+      signal: init.signal ? AbortSignal.any([init.signal, ownSignal]) : ownSignal,
+      timeouts,
+      body: await nodeBody(init.body),
+    });
+    const headers = Object.entries(response.headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, [value].flat().join(', ')] as [string, string]],
+    );
+    const { status } = response;
+    return new Response(bodiless.has(status) ? null : response.body, { status, headers });
+  };
+}
+
+async function nodeBody(body: BodyInit | null | undefined): Promise<RequestOptions['body']> {
+  if (body === null || body === undefined) return undefined;
+  if (body instanceof ReadableStream) return { stream: body as ReadableStream<Uint8Array>, bytes: undefined };
+  const blob = await new Response(body).blob();
+  return { stream: blob.stream(), bytes: blob.size };
+}
+
+/** The transport of a service for resumable uploads. Errors name where the API key comes from. */
+export function uploadTransport(service: ApiCaller, { timeouts }: Pick<Context, 'timeouts'>): Transport {
+  return {
+    async request({ path, ...o }) {
+      const response = await sendApiRequest(service, path, { ...o, timeouts });
+      const text = await readText(response);
+      return { status: response.status, text, header: (name) => headerOf(response, name) };
+    },
+    errorOf: ({ status, text, header }) =>
+      responseProblem({ status, text, headers: { 'retry-after': header('retry-after') } }, service),
+  };
 }

@@ -22,11 +22,10 @@ import { withStop } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type ServiceLimits, limitsOf, refuseLarge } from './limits.ts';
 import type { RequestOptions } from '../io/http.ts';
-import { type Api, api, call, jsonIn } from '../remote/client.ts';
+import { type Api, api, call, jsonIn, uploadTransport } from '../remote/client.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { refuseOther } from './store-blob.ts';
-import { uploadTransport } from './upload-transport.ts';
 
 /** A service that takes copies. */
 export type Target = {

@@ -2,6 +2,7 @@
  * Storing a container by a resumable upload: in one run or, after a kill, in the next run of the
  * same command.
  */
+import { uploadTransport } from '../remote/client.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { abandonMs, isTemporaryFailure } from '../../client/attempts.ts';
 import {
@@ -20,7 +21,6 @@ import { sizeText } from '../terminal/size.ts';
 import type { Destination } from './limits.ts';
 import { hasSpool, openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';
 import { refuseOther } from './store-blob.ts';
-import { uploadTransport } from './upload-transport.ts';
 
 /** An encrypted file. `fileKey`: opens a payload that has no header. */
 export type EncryptedFile = {
