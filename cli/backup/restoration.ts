@@ -12,7 +12,6 @@ import { writeFailure } from '../errno.ts';
 import { openCar } from '../io/car-file.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { authorizedService, requireScopes } from '../remote/client.ts';
-import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
@@ -193,7 +192,7 @@ async function finishFile(
   const { context, target } = run;
   const { service } = target;
   const ends = expiresAt === undefined || !run.canEnd ? {} : { expiresAt };
-  await describeFile(service, stored.fileId, { ...details, ...ends }, context);
+  await target.routes.describe(stored.fileId, { ...details, ...ends });
   if (sealedName !== undefined) await target.routes.setDetails(stored.fileId, sealedName);
   const name = 'name' in details ? details.name : undefined;
   const { cid, bytes } = stored;

@@ -6,8 +6,7 @@ import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { authorizedService, api, sdkHttp } from '../remote/client.ts';
-import { describeFile, type FileDescription } from '../fetch/describe-file.ts';
+import { authorizedService, api, sdkHttp, type FileDescription } from '../remote/client.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
 import { ownFilesOf, withOwnFile } from '../fetch/own-files.ts';
@@ -142,5 +141,5 @@ async function describeCopy(
   const isEndless = about.expiresAt !== undefined && lacks('delete');
   if (isEndless) context.output.warn(`the copy of ${cid} does not expire: the API key of ${o.profile} lacks delete`);
   const { expiresAt, ...rest } = about;
-  await describeFile(o.target.service, fileId, isEndless ? rest : { ...rest, expiresAt }, context);
+  await o.target.routes.describe(fileId, isEndless ? rest : { ...rest, expiresAt });
 }

@@ -3,7 +3,6 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { parseBlobId } from '../fetch/fetch-blob.ts';
-import { describeFile } from '../fetch/describe-file.ts';
 import { fileInHistory } from '../files/history.ts';
 import { keepStored } from '../files/sealed-names.ts';
 import { expiryForms, parseExpiry } from '../flags/expiry.ts';
@@ -69,10 +68,10 @@ async function changeStoredFile(
   service: Service,
   context: Context,
 ): Promise<StoredFile> {
-  const { file } = api(service, context);
+  const { describe, file } = api(service, context);
   const before = await file(fileId);
   const knowsName = before.mode === 'encrypted' || typeof before.filename === 'string';
-  await describeFile(service, fileId, { filename: knowsName ? name : undefined, expiresAt }, context);
+  await describe(fileId, { filename: knowsName ? name : undefined, expiresAt });
   if (name !== undefined && !knowsName) {
     const { cid, size: bytes } = before;
     const { modified } = await fileInHistory(cid, context);

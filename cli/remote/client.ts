@@ -14,6 +14,7 @@ import {
   StoredFile,
 } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { cleanFilename } from '../../shared/filename.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
@@ -200,6 +201,16 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
 /** Header that says that a body is written where the service keeps it (`cli/store/in-place.ts`). */
 export type InPlaceOptions = Pick<RequestOptions, 'headers' | 'onInformation'>;
 
+/** A description of a file. `null`, an empty type and what is missing say nothing. */
+export type FileDescription = {
+  readonly filename?: string | null | undefined;
+  readonly contentType?: string | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  readonly tags?: readonly string[] | undefined;
+  /** `null`: no end any more. */
+  readonly expiresAt?: string | null | undefined;
+};
+
 export type Api = ReturnType<typeof api>;
 
 /**
@@ -232,6 +243,22 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
     list: (o: Omit<ListOptions, 'signal'>) => request(FileList, `v1/storage${queryOf(o)}`),
     /** Everything about a file, without its bytes. */
     file: (fileId: string) => request(StoredFile, `v1/storage/${encodeURIComponent(fileId)}?data=false`),
+    /** Describes a file, which takes the scopes `read` and `write`, and `delete` for an expiry. */
+    async describe(
+      fileId: string,
+      { filename, contentType, metadata, tags, expiresAt }: FileDescription,
+    ): Promise<void> {
+      // JSON leaves out what is undefined.
+      const change = {
+        filename: typeof filename === 'string' ? cleanFilename(filename) : undefined,
+        contentType: contentType || undefined,
+        metadata,
+        tags,
+        expiresAt,
+      };
+      if (Object.values(change).every((value) => value === undefined)) return;
+      await request(StoredFile, `v1/storage/${fileId}`, 'PATCH', change);
+    },
     /** Sets the sealed name of a file, in base64. */
     setDetails: (fileId: string, details: string) => request(StoredFile, `v1/storage/${fileId}`, 'PATCH', { details }),
     remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
