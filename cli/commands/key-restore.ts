@@ -1,3 +1,4 @@
+import { withTerminal } from '../terminal/prompt.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -53,7 +54,6 @@ async function readWords(file: string, context: Context): Promise<string[]> {
 
 /** Asks until there are enough: on one line, or on several, as they are on the paper. */
 async function askWords({ interactive, signal }: Context): Promise<string[]> {
-  const { withTerminal } = await import('../terminal/prompt.ts');
   const missing = 'the backup words are required, and there is no terminal to ask for them';
   return withTerminal({ interactive, missing, hint: 'give them with --words-file' }, async (terminal) => {
     const words: string[] = [];

@@ -1,3 +1,4 @@
+import { withTerminal } from '../terminal/prompt.ts';
 import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
@@ -59,7 +60,6 @@ async function readApiKey(url: URL, context: Context): Promise<string> {
 }
 
 async function askApiKey(url: URL, { interactive, signal }: Context): Promise<string> {
-  const { withTerminal } = await import('../terminal/prompt.ts');
   const missing = 'an API key is required, and there is no terminal to ask for it';
   return withTerminal({ interactive, missing, hint: 'pass it on standard input' }, (terminal) =>
     terminal.ask(`API key for ${url.host}`, signal),

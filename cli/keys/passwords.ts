@@ -7,7 +7,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { isYes } from '../terminal/confirm.ts';
-import type { Terminal } from '../terminal/prompt.ts';
+import { type Terminal, withTerminal } from '../terminal/prompt.ts';
 import type { Guarded } from './strength.ts';
 
 const generatedWords = 10;
@@ -95,7 +95,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
  */
 export async function askPassword(what: string, context: Context, failed = 0, hint?: string): Promise<string> {
   const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${what}`;
-  return withTerminal(context, (terminal) => terminal.ask(question, context.signal), hint);
+  return ask(context, (terminal) => terminal.ask(question, context.signal), hint);
 }
 
 /**
@@ -161,7 +161,7 @@ export async function newPassword(source: NewPasswordSource, guarded: Guarded, c
   if (given === undefined) {
     const isTaken = Object.hasOwn(context.env, 'SEALPIN_PASSWORD');
     const hint = `give it with --password-file${isTaken ? '' : ' or SEALPIN_PASSWORD'}`;
-    return withTerminal(context, (terminal) => askNew(terminal, guarded, context), hint);
+    return ask(context, (terminal) => askNew(terminal, guarded, context), hint);
   }
   refuseEmpty(given);
   await warnIfWeak(given, guarded, context);
@@ -186,14 +186,13 @@ async function askNew(terminal: Terminal, guarded: Guarded, context: Context): P
   }
 }
 
-async function withTerminal<T>(
+function ask<T>(
   context: Context,
   use: (terminal: Terminal) => Promise<T>,
   hint = 'give it with --password-file or SEALPIN_PASSWORD',
 ): Promise<T> {
-  const { withTerminal: atTerminal } = await import('../terminal/prompt.ts');
   const missing = 'a password is required, and there is no terminal to ask for it';
-  return atTerminal({ interactive: context.interactive, missing, hint }, use);
+  return withTerminal({ interactive: context.interactive, missing, hint }, use);
 }
 
 /**

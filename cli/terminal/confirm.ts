@@ -1,4 +1,5 @@
 /** Asking before what cannot be undone. */
+import { withTerminal } from './prompt.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { InputStream, OutputStream } from './streams.ts';
 
@@ -20,7 +21,6 @@ type Dialogue = {
 export async function confirm(what: string, yes: boolean, dialogue: Dialogue): Promise<void> {
   const { interactive, stdin, stderr, signal } = dialogue;
   if (yes || stdin.isTTY !== true || stderr.isTTY !== true) return;
-  const { withTerminal } = await import('./prompt.ts');
   const missing = 'this needs a yes, and there is no terminal to ask for it';
   const answer = await withTerminal({ interactive, missing, hint: 'give it with --yes' }, (terminal) =>
     terminal.askShown(`${what}? [y/N]`, signal),

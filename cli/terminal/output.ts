@@ -98,12 +98,6 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
   });
 }
 
-/** A failure as the API's problem object (RFC 9457). */
-function problemObject(error: SealpinError, hint: string | undefined): object {
-  const isTitle = error.message === defaultMessage(error.code);
-  return toProblem(error, { detail: isTitle ? undefined : error.message, hint });
-}
-
 /** Anything that was thrown, as a SealpinError; what is not one is a bug. */
 function toSealpinError(thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
@@ -114,11 +108,6 @@ function toSealpinError(thrown: unknown): SealpinError {
     reason: 'bug',
     cause: thrown,
   });
-}
-
-/** A message, for a terminal in lines that fit it. */
-function fitted(text: string, stream: OutputStream): string {
-  return stream.isTTY === true ? wrapMessage(text, columnsOf(stream)).join('\n') : text;
 }
 
 /** When to try again, after a hint. */
@@ -132,11 +121,13 @@ export function createOutput(o: OutputOptions): Output {
   const paint = (code: number, text: string): string => (coloured ? `\u001B[${code}m${text}\u001B[0m` : text);
   const here = (text: string): string => withDataDirectory(text, o.dataDir);
   const warnings: string[] = [];
+  const jsonLine = (object: object) => `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`;
   let bar: Progress | undefined;
   const print = (text: string, label?: { readonly word: string; readonly colour: number }): void => {
     bar?.hide();
     const start = label === undefined ? 'sealpin: ' : `sealpin: ${label.word}: `;
-    const shown = fitted(`${start}${visible(here(text))}`, o.stderr);
+    const message = start + visible(here(text));
+    const shown = o.stderr.isTTY === true ? wrapMessage(message, columnsOf(o.stderr)).join('\n') : message;
     const word = `${label?.word}:`;
     o.stderr.write(`${label === undefined ? shown : shown.replace(word, paint(label.colour, word))}\n`);
   };
@@ -146,7 +137,7 @@ export function createOutput(o: OutputOptions): Output {
     here,
     async result(object, lines) {
       bar?.hide();
-      if (o.json) await write(o.stdout, `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`);
+      if (o.json) await write(o.stdout, jsonLine(object));
       else if (lines.length > 0) await write(o.stdout, `${lines.map(visible).join('\n')}\n`);
     },
     note(text, lines = []) {
@@ -174,10 +165,10 @@ export function createOutput(o: OutputOptions): Output {
       bar?.done();
       const error = toSealpinError(thrown);
       const hint = hintFor(error);
-      o.onFailure?.(problemObject(error, hint));
+      const detail = error.message === defaultMessage(error.code) ? undefined : error.message;
+      o.onFailure?.(toProblem(error, { detail, hint }));
       if (o.json) {
-        const problem = problemObject(error, hint && here(hint));
-        o.stderr.write(`${visibleJson(warnings.length > 0 ? { ...problem, warnings } : problem)}\n`);
+        o.stderr.write(jsonLine(toProblem(error, { detail, hint: hint && here(hint) })));
       } else {
         print(error.message, { word: 'error', colour: 31 });
         if (hint !== undefined) print(`${hint}${waitText(error)}`, { word: 'hint', colour: 36 });

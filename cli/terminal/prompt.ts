@@ -1,6 +1,6 @@
 /** The terminal of the person, even if standard input and output are pipes. */
 import { openSync } from 'node:fs';
-import { ReadStream, WriteStream } from 'node:tty';
+import type { ReadStream, WriteStream } from 'node:tty';
 import { SealpinError } from '../../shared/errors.ts';
 import { visible, write } from './output.ts';
 
@@ -18,8 +18,8 @@ function openTerminal() {
     // There is no terminal, or (on Windows) no such path.
     return undefined;
   }
-  const input = new ReadStream(descriptor);
-  const output = new WriteStream(descriptor);
+  const tty = process.getBuiltinModule('node:tty');
+  const [input, output] = [new tty.ReadStream(descriptor), new tty.WriteStream(descriptor)];
   return {
     /** Asks a question and reads one line that is not shown. */
     ask: (question: string, signal: AbortSignal) => askLine({ input, output, question, signal, isShown: false }),
