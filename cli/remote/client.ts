@@ -1,18 +1,5 @@
 /** Client of a service: its choice with an API key, its routes, and the SDK over the same requests. */
-import {
-  AccountDetails,
-  ApiKeyList,
-  FileList,
-  Health,
-  type NewApiKey,
-  NewApiKeyResponse,
-  parseResponse,
-  Receipt,
-  ResumableUploadList,
-  Revoked,
-  type Scope,
-  StoredFile,
-} from '../../shared/api.ts';
+import * as shapes from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { carType } from '../../shared/ipfs/index.ts';
@@ -54,7 +41,7 @@ export function refuseUnencrypted(url: URL, what: string): void {
 }
 
 /** Refuses an API key that lacks a scope. @throws insufficient_scope */
-export function requireScopes(given: readonly Scope[], needed: readonly Scope[], hint?: string): void {
+export function requireScopes(given: readonly shapes.Scope[], needed: readonly shapes.Scope[], hint?: string): void {
   const missing = needed.find((scope) => !given.includes(scope));
   if (missing !== undefined)
     throw new SealpinError('insufficient_scope', `the API key lacks the scope ${missing}`, {
@@ -145,7 +132,7 @@ export function responseProblem(
 /** Recognizes the health of a running service whose storage or pinning service fails. */
 function isDegraded(text: string): boolean {
   try {
-    return parseResponse(Health, JSON.parse(text)).status === 'degraded';
+    return shapes.parseResponse(shapes.Health, JSON.parse(text)).status === 'degraded';
   } catch {
     return false;
   }
@@ -175,10 +162,10 @@ export async function jsonIn<S extends Shape>(
   response: HttpResponse,
   shape: S,
   url: URL,
-): Promise<ReturnType<typeof parseResponse<S>>> {
+): Promise<ReturnType<typeof shapes.parseResponse<S>>> {
   const text = await readText(response, maxJsonBytes);
   try {
-    return parseResponse(shape, JSON.parse(text));
+    return shapes.parseResponse(shape, JSON.parse(text));
   } catch (error) {
     throw new SealpinError('service_answer', `unexpected response: ${url.host} is not a Sealpin service`, {
       hint: 'check the address',
@@ -221,7 +208,7 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
   const { url } = service;
   const request = requester(service, context);
   return {
-    health: () => requester({ url, apiKey: undefined }, context)(Health, 'v1/health'),
+    health: () => requester({ url, apiKey: undefined }, context)(shapes.Health, 'v1/health'),
     /**
      * Stores a file, or with `car` the file whose blocks the body has. The service checks `cid`, if
      * given, before it keeps anything.
@@ -236,13 +223,13 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
       const { signal, timeouts } = context;
       return jsonIn(
         await call(service, path, { method: 'POST', headers, body, ...options, signal, timeouts }),
-        StoredFile,
+        shapes.StoredFile,
         url,
       );
     },
-    list: (o: Omit<ListOptions, 'signal'>) => request(FileList, `v1/storage${queryOf(o)}`),
+    list: (o: Omit<ListOptions, 'signal'>) => request(shapes.FileList, `v1/storage${queryOf(o)}`),
     /** Everything about a file, without its bytes. */
-    file: (fileId: string) => request(StoredFile, `v1/storage/${encodeURIComponent(fileId)}?data=false`),
+    file: (fileId: string) => request(shapes.StoredFile, `v1/storage/${encodeURIComponent(fileId)}?data=false`),
     /** Describes a file, which takes the scopes `read` and `write`, and `delete` for an expiry. */
     async describe(
       fileId: string,
@@ -257,19 +244,20 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
         expiresAt,
       };
       if (Object.values(change).every((value) => value === undefined)) return;
-      await request(StoredFile, `v1/storage/${fileId}`, 'PATCH', change);
+      await request(shapes.StoredFile, `v1/storage/${fileId}`, 'PATCH', change);
     },
     /** Sets the sealed name of a file, in base64. */
-    setDetails: (fileId: string, details: string) => request(StoredFile, `v1/storage/${fileId}`, 'PATCH', { details }),
-    remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
-    account: () => request(AccountDetails, 'v1/account'),
-    createKey: (key: NewApiKey) => request(NewApiKeyResponse, 'v1/keys', 'POST', key),
-    listKeys: () => request(ApiKeyList, 'v1/keys'),
-    listUploads: () => request(ResumableUploadList, 'v1/uploads'),
+    setDetails: (fileId: string, details: string) =>
+      request(shapes.StoredFile, `v1/storage/${fileId}`, 'PATCH', { details }),
+    remove: (fileId: string) => request(shapes.Receipt, `v1/storage/${fileId}`, 'DELETE'),
+    account: () => request(shapes.AccountDetails, 'v1/account'),
+    createKey: (key: shapes.NewApiKey) => request(shapes.NewApiKeyResponse, 'v1/keys', 'POST', key),
+    listKeys: () => request(shapes.ApiKeyList, 'v1/keys'),
+    listUploads: () => request(shapes.ResumableUploadList, 'v1/uploads'),
     /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
     revokeKey(id: string, { cascade, destroy, self }: { cascade: boolean; destroy: boolean; self: boolean }) {
       const query = { cascade: cascade || undefined, destroy: destroy || undefined, self: self || undefined };
-      return request(Revoked, `v1/keys/${encodeURIComponent(id)}${queryOf(query)}`, 'DELETE');
+      return request(shapes.Revoked, `v1/keys/${encodeURIComponent(id)}${queryOf(query)}`, 'DELETE');
     },
   };
 }
@@ -286,7 +274,7 @@ export function queryOf(values: Readonly<Record<string, string | number | boolea
  */
 export async function introduction(
   routes: Pick<Api, 'health' | 'account'>,
-): Promise<{ readonly health: Health; readonly key: AccountDetails['key'] }> {
+): Promise<{ readonly health: shapes.Health; readonly key: shapes.AccountDetails['key'] }> {
   const [health, account] = await Promise.allSettled([routes.health(), routes.account()]);
   if (health.status === 'rejected') throw health.reason;
   if (account.status === 'rejected') throw account.reason;

@@ -1,18 +1,5 @@
 /** The operator's routes that the command line uses (docs/operating.md). */
-import {
-  AccountList,
-  AccountReceipt,
-  AccountSummary,
-  Migration,
-  MigrationList,
-  NewAccountResponse,
-  PinPage,
-  Repair,
-  type AccountChanges,
-  type NewAccount,
-  type SurveyedPin,
-  type SurveyState,
-} from '../../shared/api.ts';
+import * as shapes from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { headerOf } from '../io/http.ts';
@@ -33,18 +20,18 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
   const request = requester(service, context);
   const accountPath = (id: string): string => `v1/operator/accounts/${encodeURIComponent(id)}`;
   return {
-    create: (account: NewAccount) => request(NewAccountResponse, 'v1/operator/accounts', 'POST', account),
+    create: (account: shapes.NewAccount) => request(shapes.NewAccountResponse, 'v1/operator/accounts', 'POST', account),
     /** All accounts, the oldest first. */
-    async list(): Promise<AccountSummary[]> {
+    async list(): Promise<shapes.AccountSummary[]> {
       const { items, isComplete } = await firstItems(maxAccounts, 'accounts', (page) =>
-        request(AccountList, `v1/operator/accounts${queryOf(page)}`),
+        request(shapes.AccountList, `v1/operator/accounts${queryOf(page)}`),
       );
       if (!isComplete) throw new SealpinError('service_answer', "the service's list of accounts never ends");
       return items.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
     },
-    change: (id: string, changes: AccountChanges) =>
-      forAccount(request(AccountSummary, accountPath(id), 'PATCH', changes)),
-    remove: (id: string) => forAccount(request(AccountReceipt, accountPath(id), 'DELETE')),
+    change: (id: string, changes: shapes.AccountChanges) =>
+      forAccount(request(shapes.AccountSummary, accountPath(id), 'PATCH', changes)),
+    remove: (id: string) => forAccount(request(shapes.AccountReceipt, accountPath(id), 'DELETE')),
     /**
      * Has every pin looked at.
      * @returns when that began, by the service's clock where it says so, in ms
@@ -52,23 +39,27 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
     async repair(): Promise<number> {
       const { signal, timeouts } = context;
       const response = await call(service, 'v1/operator/repair', { method: 'POST', signal, timeouts });
-      await jsonIn(response, Repair, service.url);
+      await jsonIn(response, shapes.Repair, service.url);
       const begun = Date.parse(headerOf(response, 'date') ?? '');
       return Number.isNaN(begun) ? Date.now() : begun;
     },
     /** A page of all pins. */
     pinPage: (cursor: string | undefined) =>
-      request(PinPage, `v1/operator/pins${queryOf({ limit: pagePins, cursor })}`),
+      request(shapes.PinPage, `v1/operator/pins${queryOf({ limit: pagePins, cursor })}`),
     /** The pins in a state. */
-    async *pins(state: SurveyState): AsyncGenerator<SurveyedPin, void, undefined> {
-      const found = pages('pins', (page) => request(PinPage, `v1/operator/pins${queryOf({ state, ...page })}`));
+    async *pins(state: shapes.SurveyState): AsyncGenerator<shapes.SurveyedPin, void, undefined> {
+      const found = pages('pins', (page) => request(shapes.PinPage, `v1/operator/pins${queryOf({ state, ...page })}`));
       for await (const { items } of found) yield* items;
     },
     /** Begins to move what one backend holds to another, both by their IDs, or resumes it. */
-    migrate: (from: string, to: string) => request(Migration, 'v1/operator/migrations', 'POST', { from, to }),
-    migrations: async () => (await request(MigrationList, 'v1/operator/migrations')).migrations,
+    migrate: (from: string, to: string) => request(shapes.Migration, 'v1/operator/migrations', 'POST', { from, to }),
+    migrations: async () => (await request(shapes.MigrationList, 'v1/operator/migrations')).migrations,
     cancelMigration: (from: string, to: string) =>
-      request(Migration, `v1/operator/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`, 'DELETE'),
+      request(
+        shapes.Migration,
+        `v1/operator/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`,
+        'DELETE',
+      ),
   };
 }
 
