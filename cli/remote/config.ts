@@ -37,12 +37,9 @@ export async function readConfig(dataDir: string): Promise<Config> {
   }
   const config = parseConfig(text, path);
   const open = process.platform !== 'win32' && ((await stat(path)).mode & 0o077) !== 0;
-  return config.apiKey !== undefined && open
-    ? {
-        ...config,
-        warning: `${path} holds an API key and is accessible to other users; fix it with: chmod 600 ${path}`,
-      }
-    : config;
+  if (config.apiKey === undefined || !open) return config;
+  const warning = `${path} holds an API key and is accessible to other users; fix it with: chmod 600 ${path}`;
+  return { ...config, warning };
 }
 
 /**

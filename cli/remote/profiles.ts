@@ -44,10 +44,7 @@ export async function readProfiles(context: Context): Promise<Profiles> {
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
   await changeKept(profilesFile, context, (before) => {
     const { current, profiles } = change(profilesIn(before));
-    const entries = [...profiles.values()].map((profile) => {
-      const { name, ...members } = profile;
-      return [name, members] as const;
-    });
+    const entries = [...profiles.values()].map(({ name, ...members }) => [name, members] as const);
     return { ...before, current, profiles: Object.fromEntries(entries) };
   });
 }

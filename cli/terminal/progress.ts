@@ -84,15 +84,8 @@ export function progressBar(o: {
   const draw = (): void => {
     drawn = o.now();
     shown = true;
-    const line = progressLine({
-      label: o.label,
-      bytes,
-      from: o.from,
-      total: o.bytes,
-      elapsedMs: drawn - start,
-      columns: columnsOf(o.stderr),
-      amount: o.amount,
-    });
+    const columns = columnsOf(o.stderr);
+    const line = progressLine({ ...o, bytes, total: o.bytes, elapsedMs: drawn - start, columns });
     o.stderr.write(`\r\u001B[K${line}`);
   };
   const hide = (): void => {
