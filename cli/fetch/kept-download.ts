@@ -88,7 +88,7 @@ export async function openDownload(cid: string, context: Context) {
 async function keep(cid: string, size: number, { dataDir, now }: Context): Promise<KeptBlocks | undefined> {
   const { downloads } = pathsIn(dataDir);
   const folder = join(downloads, cid);
-  let held: { release(): void } | undefined;
+  let held: Held | undefined;
   try {
     held = await holdFolder(folder, dataDir);
     if (held === undefined) return undefined;
@@ -98,7 +98,7 @@ async function keep(cid: string, size: number, { dataDir, now }: Context): Promi
     // convenience.
     const hasSpace = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
     const before = await stat(join(folder, blocksName)).catch(() => undefined);
-    return new KeptBlocks(parseCid(cid), folder, held, { hasSpace, isContinued: before !== undefined });
+    return new KeptBlocks({ cid: parseCid(cid), folder, held, hasSpace, isContinued: before !== undefined });
   } catch {
     held?.release();
     return undefined;
@@ -120,13 +120,16 @@ async function removeOld(downloads: string, current: string, dataDir: string, no
 }
 
 const blocksName = 'blocks.car';
+type Held = NonNullable<Awaited<ReturnType<typeof holdFolder>>>;
+/** A block whose bytes were verified. */
+type Block = { readonly cid: Cid; readonly bytes: Uint8Array };
 
 class KeptBlocks {
   /** Says that an earlier run kept a part. */
   readonly isContinued: boolean;
   readonly #cid: Cid;
   readonly #folder: string;
-  readonly #held: { release(): void };
+  readonly #held: Held;
   /** Undefined when no more is kept. */
   #file: FileHandle | undefined;
   #isKeeping: boolean;
@@ -136,17 +139,12 @@ class KeptBlocks {
   readonly #nodes = new Set<string>();
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(
-    cid: Cid,
-    folder: string,
-    held: { release(): void },
-    { hasSpace, isContinued }: { readonly hasSpace: boolean; readonly isContinued: boolean },
-  ) {
-    this.isContinued = isContinued;
-    this.#cid = cid;
-    this.#folder = folder;
-    this.#held = held;
-    this.#isKeeping = hasSpace;
+  constructor(o: { cid: Cid; folder: string; held: Held; hasSpace: boolean; isContinued: boolean }) {
+    this.isContinued = o.isContinued;
+    this.#cid = o.cid;
+    this.#folder = o.folder;
+    this.#held = o.held;
+    this.#isKeeping = o.hasSpace;
   }
 
   /** The verified bytes that are here, as far as they go. */
@@ -162,7 +160,7 @@ class KeptBlocks {
           return bytesOf(kept);
         },
       };
-      const onBlock = async (block: { cid: Cid; bytes: Uint8Array }): Promise<void> => this.#count(block);
+      const onBlock = async (block: Block): Promise<void> => this.#count(block);
       const file = await openFile(this.#cid.text, [source], { ...optionsOf(context), onBlock });
       yield* file.read();
     } catch {
@@ -173,14 +171,14 @@ class KeptBlocks {
     }
   }
 
-  #count({ cid, bytes }: { cid: Cid; bytes: Uint8Array }): void {
+  #count({ cid, bytes }: Block): void {
     if (this.#position === 0) this.#position = carHeader(this.#cid).length;
     if (cid.codec !== 'raw') this.#nodes.add(cid.text);
     this.#position += carSection(cid, bytes.length).length + bytes.length;
   }
 
   /** Keeps one more block, once the one before it is written. */
-  async append(block: { cid: Cid; bytes: Uint8Array }): Promise<void> {
+  async append(block: Block): Promise<void> {
     await this.#writing;
     if (!this.#isKeeping || this.#nodes.has(block.cid.text)) return;
     this.#writing = this.#write(block).catch(async () => {
@@ -190,17 +188,15 @@ class KeptBlocks {
     });
   }
 
-  async #write(block: { cid: Cid; bytes: Uint8Array }): Promise<void> {
+  async #write(block: Block): Promise<void> {
     if (this.#file === undefined) {
       this.#file = await open(join(this.#folder, blocksName), this.#position === 0 ? 'w' : 'r+', 0o600);
       await this.#file.truncate(this.#position);
     }
     const start = this.#position;
     const head = start === 0 ? [carHeader(this.#cid)] : [];
-    const { bytesWritten } = await this.#file.writev(
-      [...head, carSection(block.cid, block.bytes.length), block.bytes],
-      start,
-    );
+    const section = carSection(block.cid, block.bytes.length);
+    const { bytesWritten } = await this.#file.writev([...head, section, block.bytes], start);
     this.#count(block);
     if (start + bytesWritten !== this.#position) throw new Error('the disk took a part only');
   }

@@ -51,6 +51,7 @@ const SpoolState = v.object({
 export type SpoolState = Readonly<v.InferOutput<typeof SpoolState>>;
 
 type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
+type Held = NonNullable<Awaited<ReturnType<typeof holdFolder>>>;
 
 const spoolIdBytes = 16;
 const spoolFiles = ['container', 'state.json'];
@@ -97,7 +98,7 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
     });
   try {
     const isUsed = (await readdir(folder)).some((name) => !name.startsWith(lockName) && name !== 'state.json');
-    return new Spool(folder, environment, held, await readState(folder), isUsed);
+    return new Spool({ folder, environment, held, state: await readState(folder), isUsed });
   } catch (error) {
     held.release();
     throw error;
@@ -110,21 +111,15 @@ export class Spool {
   readonly isIncomplete: boolean;
   readonly #folder: string;
   readonly #environment: World;
-  readonly #held: { release(): void };
+  readonly #held: Held;
   #state: SpoolState | undefined;
 
-  constructor(
-    folder: string,
-    environment: World,
-    held: { release(): void },
-    state: SpoolState | undefined,
-    isUsed: boolean,
-  ) {
-    this.#folder = folder;
-    this.#environment = environment;
-    this.#held = held;
-    this.#state = state;
-    this.isIncomplete = isUsed && state === undefined;
+  constructor(o: { folder: string; environment: World; held: Held; state: SpoolState | undefined; isUsed: boolean }) {
+    this.#folder = o.folder;
+    this.#environment = o.environment;
+    this.#held = o.held;
+    this.#state = o.state;
+    this.isIncomplete = o.isUsed && o.state === undefined;
   }
 
   /** Undefined while there is no complete ciphertext. */

@@ -67,11 +67,14 @@ const maxCreations = 3;
 export async function upload(
   options: Uploading,
 ): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array | undefined }> {
-  const transport = uploadTransport(options.service, options.context);
-  await removeLeftovers(options, transport);
+  const tus = { ...options, transport: uploadTransport(options.service, options.context) };
+  await removeLeftovers(tus);
   const spool = await openSpool(options.id, options.context);
+  const o = { ...tus, spool };
   try {
-    return await new SpooledUpload(spool, options, transport).run();
+    return await storeSpooled(o);
+  } catch (error) {
+    throw await afterFailure(error, o);
   } finally {
     await spool.release();
   }
@@ -91,205 +94,183 @@ export async function forgetUpload(id: string, context: Context): Promise<void> 
   }
 }
 
-/** An upload by tus of the ciphertext in a spool. */
-class SpooledUpload {
-  readonly #spool: Spool;
-  readonly #options: Uploading;
-  readonly #transport: Transport;
+/** An upload by tus. */
+type TusUpload = Uploading & { readonly transport: Transport };
+/** The same of the ciphertext in a spool. */
+type SpooledUpload = TusUpload & { readonly spool: Spool };
 
-  constructor(spool: Spool, options: Uploading, transport: Transport) {
-    this.#spool = spool;
-    this.#options = options;
-    this.#transport = transport;
-  }
+async function storeSpooled(o: SpooledUpload): ReturnType<typeof upload> {
+  const { spool, routes, keep = false } = o;
+  const older = await olderState(o);
+  const state = older ?? (await encryptIntoSpool(o));
+  const { bytes: size, cid, sealedKey } = state;
+  const file = { ...(await sendUntilStored(state, older?.uploadId !== undefined, o)), size };
+  await refuseOther(file, { cid, bytes: size }, routes);
+  const fileKey = sealedKey === undefined ? undefined : await openKey(sealedKey, o);
+  if (!keep) await spool.empty();
+  return { ...file, fileKey };
+}
 
-  get #state(): SpoolState {
-    const { state } = this.#spool;
-    if (state === undefined) throw new TypeError('a spool without ciphertext');
-    return state;
-  }
+/** The older upload that this command continues. Any other is abandoned, and it is said why. */
+async function olderState(o: SpooledUpload): Promise<SpoolState | undefined> {
+  const { spool, name, context } = o;
+  const { state } = spool;
+  const reason = state && (await reasonAgainst(state, o));
+  if (state === undefined || reason === undefined) return state;
+  context.output.note(`the interrupted upload of ${name} is not continued: ${reason}; it starts afresh`);
+  await abandon(spool, o);
+  return undefined;
+}
 
-  async run(): ReturnType<typeof upload> {
-    const { routes, keep = false } = this.#options;
-    try {
-      await this.#abandonUnusable();
-      const isOlder = this.#spool.state !== undefined;
-      if (!isOlder) await this.#encryptIntoSpool();
-      const { bytes: size, cid, sealedKey } = this.#state;
-      const file = { ...(await this.#sendUntilStored(isOlder)), size };
-      await refuseOther(file, { cid, bytes: size }, routes);
-      const fileKey = sealedKey === undefined ? undefined : await this.#openKey(sealedKey);
-      if (!keep) await this.#spool.empty();
-      return { ...file, fileKey };
-    } catch (error) {
-      throw await this.#afterFailure(error);
-    }
-  }
+async function reasonAgainst({ source, sealedKey, bytes }: SpoolState, o: SpooledUpload): Promise<string | undefined> {
+  const { source: current, identity } = o;
+  if (source === undefined || current === undefined) return 'what came through the pipe cannot be read again';
+  const names = ['path', 'size', 'mtimeNs', 'dev', 'ino'] as const;
+  if (names.some((name) => source[name] !== current[name])) return 'the file has changed since';
+  if (sealedKey !== undefined && (await openKey(sealedKey, o).catch(() => undefined)) === undefined)
+    return 'the API key does not open what was kept of it';
+  if (identity === undefined || (await isOpenedBy(identity, bytes, o))) return undefined;
+  return 'it was encrypted with another password';
+}
 
-  /** Abandons an older upload that this command must not continue, and says why. */
-  async #abandonUnusable(): Promise<void> {
-    if (this.#spool.state === undefined) return;
-    const { name, context } = this.#options;
-    const reason = await this.#reasonAgainst(this.#state);
-    if (reason === undefined) return;
-    context.output.note(`the interrupted upload of ${name} is not continued: ${reason}; it starts afresh`);
-    await abandon(this.#spool, this.#state, this.#options, this.#transport);
-  }
-
-  async #reasonAgainst({ source, sealedKey, bytes }: SpoolState): Promise<string | undefined> {
-    const { source: current, identity } = this.#options;
-    if (source === undefined || current === undefined) return 'what came through the pipe cannot be read again';
-    const names = ['path', 'size', 'mtimeNs', 'dev', 'ino'] as const;
-    if (names.some((name) => source[name] !== current[name])) return 'the file has changed since';
-    if (sealedKey !== undefined && (await this.#openKey(sealedKey).catch(() => undefined)) === undefined)
-      return 'the API key does not open what was kept of it';
-    if (identity === undefined || (await this.#opens(bytes, identity))) return undefined;
-    return 'it was encrypted with another password';
-  }
-
-  /** Checks that the user can open the spooled container: its header is opened, and no more. */
-  async #opens(length: number, identity: Identity): Promise<boolean> {
-    const progress = this.#options.context.output.progress('deriving the key from the password');
-    try {
-      const bytes = this.#spool.source().read(0, length)[Symbol.asyncIterator]();
-      const stream = bytesFrom({
-        next: async () => (await bytes.next()).value as Uint8Array | undefined,
-        cancel: async () => void (await bytes.return?.()),
-      });
-      const container = await open(stream, { provider: nodeProvider });
-      if (container.kind === 'plain' || container.kind === 'detached') return false;
-      await cancelQuietly(await container.decrypt([identity]));
-      return true;
-    } catch (error) {
-      if (isSealpinError(error, 'file_unreadable')) throw error;
-      return false;
-    } finally {
-      progress.done();
-    }
-  }
-
-  /**
-   * Seals a file key for its upload, as the service seals those of its own.
-   * @throws unauthorized for a mistyped API key
-   */
-  async #keySeal(): Promise<UploadSeal> {
-    const { id, service } = this.#options;
-    const key = await parseApiKey(service.apiKey ?? '');
-    if (key === undefined)
-      throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match', {
-        hint: 'copy all of it again',
-      });
-    return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
-  }
-
-  async #openKey(sealedKey: string): Promise<Uint8Array> {
-    return (await this.#keySeal()).open(Buffer.from(sealedKey, 'base64'));
-  }
-
-  async #encryptIntoSpool(): Promise<void> {
-    const { context, encrypt, service, keyId, source } = this.#options;
-    const { output, now, signal } = context;
-    const container = await encrypt();
-    const { fileKey } = container;
-    const sealedKey = fileKey === undefined ? undefined : await (await this.#keySeal()).seal(fileKey);
-    const size = container.bytes === undefined ? '' : ` of ${sizeText(container.bytes)}`;
-    output.note(`encrypting into a copy${size} on this disk, so that the upload can continue after a break`);
-    const progress = output.progress('encrypting', container.bytes);
-    const about = {
-      service: service.url.href,
-      keyId,
-      source,
-      idempotencyKey: crypto.randomUUID(),
-      sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
-      startedAt: new Date(now()).toISOString(),
-    };
-    await this.#spool.fill(container, about, (bytes) => {
-      signal.throwIfAborted();
-      progress.add(bytes);
+/** Checks that the user can open the spooled container: its header is opened, and no more. */
+async function isOpenedBy(identity: Identity, length: number, { spool, context }: SpooledUpload): Promise<boolean> {
+  const progress = context.output.progress('deriving the key from the password');
+  try {
+    const bytes = spool.source().read(0, length)[Symbol.asyncIterator]();
+    const stream = bytesFrom({
+      next: async () => (await bytes.next()).value as Uint8Array | undefined,
+      cancel: async () => void (await bytes.return?.()),
     });
+    const container = await open(stream, { provider: nodeProvider });
+    if (container.kind === 'plain' || container.kind === 'detached') return false;
+    await cancelQuietly(await container.decrypt([identity]));
+    return true;
+  } catch (error) {
+    if (isSealpinError(error, 'file_unreadable')) throw error;
+    return false;
+  } finally {
     progress.done();
   }
+}
 
-  /**
-   * Sends the ciphertext. An upload that the service has lost is created again with the same bytes.
-   */
-  async #sendUntilStored(isOlder: boolean): Promise<UploadedFile> {
-    const { routes, context, name } = this.#options;
-    let isResumed = isOlder && this.#state.uploadId !== undefined;
-    for (let creations = 1; ; creations += 1) {
-      try {
-        return await this.#createAndSend(isResumed);
-      } catch (error) {
-        const { uploadId, ...state } = this.#state;
-        if (!isSealpinError(error, 'gone') || uploadId === undefined || creations === maxCreations) throw error;
-        // It may have been finished long ago, by a run that was killed before it could say so.
-        // Without the scope for it, nobody can tell.
-        const listed = await otherwise(routes.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
-        const stored = listed?.files[0];
-        if (stored !== undefined) return stored;
-        context.output.note(`the service no longer has the upload of ${name}; it starts again at the first byte`);
-        await this.#spool.save({ ...state, idempotencyKey: crypto.randomUUID() });
-        isResumed = false;
-      }
+/**
+ * Seals a file key for its upload, as the service seals those of its own.
+ * @throws unauthorized for a mistyped API key
+ */
+async function keySeal({ id, service }: Uploading): Promise<UploadSeal> {
+  const key = await parseApiKey(service.apiKey ?? '');
+  if (key === undefined)
+    throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match', {
+      hint: 'copy all of it again',
+    });
+  return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
+}
+
+async function openKey(sealedKey: string, o: Uploading): Promise<Uint8Array> {
+  return (await keySeal(o)).open(Buffer.from(sealedKey, 'base64'));
+}
+
+async function encryptIntoSpool(o: SpooledUpload): Promise<SpoolState> {
+  const { spool, context, service, keyId, source } = o;
+  const { output, now, signal } = context;
+  const container = await o.encrypt();
+  const { fileKey } = container;
+  const sealedKey = fileKey === undefined ? undefined : await (await keySeal(o)).seal(fileKey);
+  const size = container.bytes === undefined ? '' : ` of ${sizeText(container.bytes)}`;
+  output.note(`encrypting into a copy${size} on this disk, so that the upload can continue after a break`);
+  const progress = output.progress('encrypting', container.bytes);
+  const about = {
+    service: service.url.href,
+    keyId,
+    source,
+    idempotencyKey: crypto.randomUUID(),
+    sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
+    startedAt: new Date(now()).toISOString(),
+  };
+  const state = await spool.fill(container, about, (bytes) => {
+    signal.throwIfAborted();
+    progress.add(bytes);
+  });
+  progress.done();
+  return state;
+}
+
+/**
+ * Sends the ciphertext. An upload that the service has lost is created again with the same bytes.
+ */
+async function sendUntilStored(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<UploadedFile> {
+  const { spool, routes, context, name } = o;
+  let current = state;
+  for (let creations = 1; ; creations += 1) {
+    try {
+      return await createAndSend(current, isResumed && creations === 1, o);
+    } catch (error) {
+      const { uploadId, ...rest } = spool.state ?? current;
+      if (!isSealpinError(error, 'gone') || uploadId === undefined || creations === maxCreations) throw error;
+      // It may have been finished long ago, by a run that was killed before it could say so.
+      // Without the scope for it, nobody can tell.
+      const listed = await otherwise(routes.list({ cid: rest.cid, limit: 1 }), 'insufficient_scope', undefined);
+      const stored = listed?.files[0];
+      if (stored !== undefined) return stored;
+      context.output.note(`the service no longer has the upload of ${name}; it starts again at the first byte`);
+      current = await spool.save({ ...rest, idempotencyKey: crypto.randomUUID() });
     }
   }
+}
 
-  /**
-   * Creates the upload unless it was created before, asks for its offset, and sends the bytes from
-   * there.
-   */
-  async #createAndSend(isResumed: boolean): Promise<UploadedFile> {
-    const { context, name, limits, provisional } = this.#options;
-    const { output, signal, now } = context;
-    const state = this.#state;
-    let shown = 0;
-    let taken = isResumed ? undefined : 0;
-    let progress: ReturnType<typeof output.progress> | undefined;
-    let isBroken = false;
-    const onRetry = (failure: SealpinError): void => {
-      // Once for each break, and not for each attempt.
-      if (!isBroken) output.note(`${failure.message}; trying again, from where the service stopped`);
-      isBroken = true;
-    };
-    const creation = { ...state, provisional };
-    const uploadId = state.uploadId ?? (await createUpload(this.#transport, creation, { signal, onRetry }));
-    if (state.uploadId === undefined) await this.#spool.save({ ...state, uploadId });
-    const file = await sendUpload(this.#transport, uploadId, this.#spool.source(), {
-      signal,
-      maxBodyBytes: limits.requestBytes,
-      onOffset: (offset) => {
-        isBroken = false;
-        if (offset > (taken ?? offset)) this.#spool.continued(now());
-        taken = offset;
-        if (progress === undefined) {
-          if (isResumed)
-            output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);
-          progress = output.progress('uploading', state.bytes, { from: offset });
-          shown = offset;
-        }
-        progress.add(offset - shown);
+/**
+ * Creates the upload unless it was created before, asks for its offset, and sends the bytes from
+ * there.
+ */
+async function createAndSend(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<UploadedFile> {
+  const { spool, transport, context, name, limits, provisional } = o;
+  const { output, signal, now } = context;
+  let shown = 0;
+  let taken = isResumed ? undefined : 0;
+  let progress: ReturnType<typeof output.progress> | undefined;
+  let isBroken = false;
+  const onRetry = (failure: SealpinError): void => {
+    // Once for each break, and not for each attempt.
+    if (!isBroken) output.note(`${failure.message}; trying again, from where the service stopped`);
+    isBroken = true;
+  };
+  const uploadId = state.uploadId ?? (await createUpload(transport, { ...state, provisional }, { signal, onRetry }));
+  if (state.uploadId === undefined) await spool.save({ ...state, uploadId });
+  const file = await sendUpload(transport, uploadId, spool.source(), {
+    signal,
+    maxBodyBytes: limits.requestBytes,
+    onOffset(offset) {
+      isBroken = false;
+      if (offset > (taken ?? offset)) spool.continued(now());
+      taken = offset;
+      if (progress === undefined) {
+        if (isResumed)
+          output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);
+        progress = output.progress('uploading', state.bytes, { from: offset });
         shown = offset;
-      },
-      onBytes(bytes) {
-        progress?.add(bytes);
-        shown += bytes;
-      },
-      onRetry,
-    });
-    progress?.done();
-    return file;
-  }
+      }
+      progress.add(offset - shown);
+      shown = offset;
+    },
+    onBytes(bytes) {
+      progress?.add(bytes);
+      shown += bytes;
+    },
+    onRetry,
+  });
+  progress?.done();
+  return file;
+}
 
-  /** Keeps what another run can continue, abandons the rest, and says which. */
-  async #afterFailure(error: unknown): Promise<unknown> {
-    const { context, source, keep = false } = this.#options;
-    const { state } = this.#spool;
-    const canContinue = source !== undefined && isWorthRetrying(error, context);
-    if (state !== undefined && canContinue) return keep ? error : withResumeHint(error, context);
-    await (state === undefined ? this.#spool.empty() : abandon(this.#spool, state, this.#options, this.#transport));
-    if (context.signal.aborted && !keep) context.output.note('nothing was stored: the same command begins again');
-    return error;
-  }
+/** Keeps what another run can continue, abandons the rest, and says which. */
+async function afterFailure(error: unknown, o: SpooledUpload): Promise<unknown> {
+  const { spool, context, source, keep = false } = o;
+  const canContinue = source !== undefined && isWorthRetrying(error, context);
+  if (spool.state !== undefined && canContinue) return keep ? error : withResumeHint(error, context);
+  await abandon(spool, o);
+  if (context.signal.aborted && !keep) context.output.note('nothing was stored: the same command begins again');
+  return error;
 }
 
 /**
@@ -306,50 +287,41 @@ export function withResumeHint(
   within = '7 days',
 ): unknown {
   const hint = `to continue the upload, run the same command again within ${within}`;
-  if (!signal.aborted) return withHint(error, hint);
-  output.note(hint);
-  return error;
+  if (signal.aborted) output.note(hint);
+  if (signal.aborted || !isSealpinError(error)) return error;
+  const { code, message, reason, retryAfterSeconds } = error;
+  return new SealpinError(code, message, { hint, cause: error, reason, retryAfterSeconds });
 }
 
-function withHint(error: unknown, hint: string): unknown {
-  if (!(error instanceof SealpinError)) return error;
-  return new SealpinError(error.code, error.message, {
-    hint,
-    cause: error,
-    reason: error.reason,
-    retryAfterSeconds: error.retryAfterSeconds,
-  });
-}
-
-/** Removes a spool, and ends its upload if the service can be asked. */
-async function abandon(spool: Spool, state: SpoolState, options: Uploading, transport: Transport): Promise<void> {
-  const { uploadId, service, keyId } = state;
+/** Removes a spool, and ends its upload if it has one, and the service can be asked. */
+async function abandon(spool: Spool, o: TusUpload): Promise<void> {
+  const { state } = spool;
   await spool.empty();
-  if (uploadId === undefined || service !== options.service.url.href || keyId !== options.keyId) return;
-  await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
+  if (state?.uploadId === undefined || state.service !== o.service.url.href || state.keyId !== o.keyId) return;
+  await endUpload(o.transport, state.uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
 }
 
 /** Removes the spools that nobody can or will continue. */
-async function removeLeftovers(options: Uploading, transport: Transport): Promise<void> {
-  for (const id of await spoolIds(options.context.dataDir)) {
+async function removeLeftovers(o: TusUpload): Promise<void> {
+  for (const id of await spoolIds(o.context.dataDir)) {
     // What another process has is no leftover.
-    const spool = await otherwise(openSpool(id, options.context), 'conflict', undefined);
+    const spool = await otherwise(openSpool(id, o.context), 'conflict', undefined);
     try {
-      if (spool !== undefined) await removeIfLeft(id, spool, options, transport);
+      if (spool !== undefined) await removeIfLeft(id, spool, o);
     } finally {
       await spool?.release();
     }
   }
 }
 
-async function removeIfLeft(id: string, spool: Spool, options: Uploading, transport: Transport): Promise<void> {
-  const { output, now } = options.context;
+async function removeIfLeft(id: string, spool: Spool, o: TusUpload): Promise<void> {
+  const { output, now } = o.context;
   const { state, isIncomplete } = spool;
-  if (id === options.id && isIncomplete)
-    output.note(`the interrupted upload of ${options.name} cannot be continued: it was not encrypted to its end`);
+  if (id === o.id && isIncomplete)
+    output.note(`the interrupted upload of ${o.name} cannot be continued: it was not encrypted to its end`);
   const ageMs = state === undefined ? Infinity : now() - spool.continuedAt;
   if (state?.source !== undefined && ageMs <= maxAgeMs) return;
   if (state?.source !== undefined)
     output.note(`removed the copy of ${state.source.path} of an upload that was interrupted over 7 days ago`);
-  await (state === undefined ? spool.empty() : abandon(spool, state, options, transport));
+  await abandon(spool, o);
 }
