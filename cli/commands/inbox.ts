@@ -15,7 +15,7 @@ import { shownSignature, type ShownSignature } from '../keys/signers.ts';
 import { forEachOf } from '../files/side-by-side.ts';
 import { prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { authorizedService, api, sdkHttp } from '../remote/client.ts';
-import { revokeLinkedKey } from '../files/linked-key.ts';
+import { revokeLinkedKey } from '../files/own-link.ts';
 import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { rowLines } from '../terminal/fitted-row.ts';

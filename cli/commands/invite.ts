@@ -7,7 +7,7 @@ import { parseLimits } from '../flags/limits-flag.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { authorizedService, sdkHttp } from '../remote/client.ts';
-import { revokeLinkedKey } from '../files/linked-key.ts';
+import { revokeLinkedKey } from '../files/own-link.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/size.ts';
 

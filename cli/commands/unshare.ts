@@ -1,6 +1,6 @@
 import { revokeShare } from '../../client/sharing.ts';
 import { defineCommand, positional } from '../command.ts';
-import { ownShare, unknownShare } from '../files/share-id.ts';
+import { ownShare, unknownShare } from '../files/own-link.ts';
 import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({

@@ -34,7 +34,7 @@ import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.t
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { openSource } from './seal.ts';
 import { lifeHint, signerFor, type ShareTerms } from '../flags/share-terms.ts';
-import { linkedKeyId } from './linked-key.ts';
+import { linkedKeyId } from './own-link.ts';
 import { keepStored } from './sealed-names.ts';
 import { sideBySide } from './side-by-side.ts';
 
