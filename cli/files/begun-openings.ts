@@ -33,9 +33,11 @@ export type ShareLink = Pick<Extract<Link, { kind: 'share' }>, 'service' | 'id'>
 
 /** Begins to open a share, or continues what an earlier run of the same link began. */
 export async function beginOpening(link: ShareLink, context: Context): Promise<Opening> {
-  const { openings } = await readKept(kept, context).catch(() => kept.none);
+  const openings = await keptOpenings(context);
   const young = openings.filter((each) => isYoung(each, context));
-  if (young.length < openings.length) await forgetOld(context);
+  // Where forgetting the others fails, the next opening tries again.
+  if (young.length < openings.length)
+    await change(context, (all) => all.filter((each) => isYoung(each, context))).catch(() => undefined);
   const before = young.find((each) => isOf(link, each));
   const { service, id } = link;
   return {
@@ -69,16 +71,7 @@ export async function keepWritten(link: ShareLink, written: WrittenBefore, conte
 }
 
 async function begunOf(link: ShareLink, context: Context): Promise<Begun | undefined> {
-  const { openings } = await readKept(kept, context).catch(() => kept.none);
-  return openings.find((each) => isOf(link, each));
-}
-
-/** Forgets what nobody continued; where that fails, the next opening tries again. */
-async function forgetOld(context: Context): Promise<void> {
-  const change = changeKept(kept, context, ({ openings }) => {
-    return { v: 1 as const, openings: openings.filter((each) => isYoung(each, context)) };
-  });
-  await change.catch(() => undefined);
+  return (await keptOpenings(context)).find((each) => isOf(link, each));
 }
 
 /** Forgets an opening: all of its files are written. */
@@ -89,11 +82,9 @@ export const endOpening = (link: ShareLink, context: Context): Promise<void> => 
  * which is a warning before the share is opened, and no reason not to open it.
  */
 async function keep(link: ShareLink, begun: Begun | undefined, context: Context): Promise<void> {
-  const change = changeKept(kept, context, ({ openings }) => {
-    const others = openings.filter((each) => !isOf(link, each));
-    return { v: 1 as const, openings: [...others, ...(begun === undefined ? [] : [begun])].slice(-maxKept) };
-  });
-  await change.catch((error: unknown) => {
+  const others = (all: Begun[]) => all.filter((each) => !isOf(link, each));
+  const changed = change(context, (all) => [...others(all), ...(begun === undefined ? [] : [begun])].slice(-maxKept));
+  await changed.catch((error: unknown) => {
     context.signal.throwIfAborted();
     if (begun === undefined || begun.record !== undefined) return;
     const why = error instanceof Error ? error.message : '';
@@ -101,5 +92,13 @@ async function keep(link: ShareLink, begun: Begun | undefined, context: Context)
   });
 }
 
+async function keptOpenings(context: Context): Promise<readonly Begun[]> {
+  return (await readKept(kept, context).catch(() => kept.none)).openings;
+}
+
+function change(context: Context, changed: (openings: Begun[]) => Begun[]): Promise<void> {
+  return changeKept(kept, context, ({ openings }) => ({ v: 1 as const, openings: changed(openings) }));
+}
+
 const isOf = (link: ShareLink, { service, id }: ShareLink): boolean => link.service === service && link.id === id;
-const isYoung = ({ at }: { at: number }, { now }: Context): boolean => now() - at < maxAgeMs;
+const isYoung = ({ at }: Begun, { now }: Context): boolean => now() - at < maxAgeMs;

@@ -2,7 +2,9 @@
  * The work of the three encrypting commands: read and encrypt, then store, remember and print the
  * blob ID, or write a file.
  */
-import { realpath, stat } from 'node:fs/promises';
+import { errnoOf } from '../errno.ts';
+import { pathsIn } from '../io/paths.ts';
+import { realpath, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import type { StoredFile } from '../../shared/api.ts';
 import {
@@ -21,7 +23,6 @@ import { type FilterValues, readFilter, refuseIdleFilter } from '../folder/filte
 import { readContacts } from '../keys/contacts.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { noteOneKey } from '../keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
 import { parseName } from '../io/safe-name.ts';
 import { type Input, modifiedOf, openInput } from '../io/input.ts';
@@ -106,6 +107,17 @@ export async function encryptToKeys(
     return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
   };
   await encryptOne({ ...o, format: 'age', secret });
+}
+
+/** Says once in a data directory that what only one key opens is lost with it. */
+async function noteOneKey(recipients: number, { dataDir, output }: Context): Promise<void> {
+  if (recipients !== 1 || output.quiet) return;
+  // Where the mark cannot be written, as without a data directory, it is said again.
+  const isFirst = await writeFile(pathsIn(dataDir).oneKeyNoted, '', { flag: 'wx', mode: 0o600 }).then(
+    () => true,
+    (error: unknown) => errnoOf(error) !== 'EEXIST',
+  );
+  if (isFirst) output.note('only one key opens this file: if it is lost, so is the file; name a second key to be safe');
 }
 
 async function encryptOne(o: SealingRun): Promise<void> {
@@ -235,9 +247,7 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
       const pins = file.pins ?? asked?.files[0]?.pins;
       if (pins !== undefined) output.note(await describeReach(pins, context));
     }
-    await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
-      file.cid,
-    ]);
+    await output.result({ blobId: cid, fileId, size: bytes, service: service.url.href }, [cid]);
     noteNextStep(secret, service, context);
   } finally {
     await input.close();

@@ -5,7 +5,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { peeked } from '../../shared/streams/pulled.ts';
@@ -88,27 +88,18 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   const source = await container(o.blob, context);
   let destination: PlaintextDestination | undefined;
   try {
-    destination = await openDestination(
-      { ...o, modified: await modifiedInHistory(o, context) },
-      context,
-      source.identity,
-    );
+    const modified = await modifiedInHistory(o, context);
+    destination = await openDestination({ ...o, modified }, context, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
     const opened = await open(source.stream, { provider: nodeProvider, pool: memory });
-    // A progress bar would appear in the middle of the text on the same terminal.
-    const progress = () =>
-      o.outputFile === '-' && context.stdout.isTTY
-        ? silentProgress
-        : output.progress('fetching and decrypting', source.bytes);
     const plaintext = await openWith(opened, o, context);
+    // A progress bar would appear in the middle of the text on the same terminal.
+    const isShown = o.outputFile === '-' && context.stdout.isTTY;
+    const progress = isShown ? silentProgress : output.progress('fetching and decrypting', source.bytes);
     // Plaintext was made here and is nowhere else; what was not encrypted may still be in use by
     // its source.
     const onWritten = opened.kind === 'plain' ? () => undefined : (chunk: Uint8Array): void => memory.giveBack(chunk);
-    const { bytes, wrote } = await destination.fill(plaintext, {
-      progress: progress(),
-      signal: context.signal,
-      onWritten,
-    });
+    const { bytes, wrote } = await destination.fill(plaintext, { progress, signal: context.signal, onWritten });
     const path = await destination.commit();
     source.complete?.();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
@@ -231,17 +222,13 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
 /** The error to report, with what it means for the output file. */
 async function unsealFailure(thrown: unknown, o: Unsealing, isPart: boolean): Promise<unknown> {
   const error = readFailure(thrown);
-  if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
+  if (!isSealpinError(error, 'decrypt_failed', 'container_invalid')) return error;
   const kept = isPart ? 'the output is incomplete' : 'nothing was written';
   const identities = o.given === 'keys' ? await o.find('keys', 0) : [];
   const keys = identities.flatMap(({ recipient = [] }) => recipient);
-  return new SealpinError(error.code, `${error.message}; ${kept}`, {
-    ...(error.reason === 'no_key' && keys.length > 0
-      ? { hint: `what was tried opens files to ${shownKeys(keys)}: name the private key of the other one` }
-      : {}),
-    reason: error.reason,
-    cause: error,
-  });
+  const other = `what was tried opens files to ${shownKeys(keys)}: name the private key of the other one`;
+  const hint = error.reason === 'no_key' && keys.length > 0 ? other : undefined;
+  return new SealpinError(error.code, `${error.message}; ${kept}`, { hint, reason: error.reason, cause: error });
 }
 
 /** The recipients of keys, of which some are 2,000 characters long. */

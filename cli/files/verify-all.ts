@@ -111,9 +111,10 @@ type FileToVerify = Readonly<Pick<StoredFile, 'fileId' | 'cid' | 'mode' | 'size'
 async function readWithRetries(file: FileToVerify, service: ApiCaller, context: Context): Promise<FileState> {
   for (let left = 1; ;) {
     try {
-      return await readBlob(file, context).catch((error: unknown) =>
-        isSealpinError(error, 'not_found') ? withKey(file, service, context, error) : Promise.reject(error as Error),
-      );
+      return await readBlob(file, context).catch((error: unknown) => {
+        if (!isSealpinError(error, 'not_found')) throw error;
+        return withKey(file, service, context, error);
+      });
     } catch (error) {
       context.signal.throwIfAborted();
       if (!isSealpinError(error)) throw error;
