@@ -71,8 +71,8 @@ export const command = defineCommand({
 async function check(folder: string, password: string | undefined, context: Context): Promise<void> {
   const { output } = context;
   const progress = output.progress('verifying');
-  const onBytes = (more: number): void => progress.add(more);
-  const { files, bytes, bad, keyFault } = await checkBackup(layoutOf(folder, context), { password, onBytes }, context);
+  const reading = { password, onBytes: progress.add };
+  const { files, bytes, bad, keyFault } = await checkBackup(layoutOf(folder, context), reading, context);
   progress.done();
   for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
   if (bad.length > 0 && keyFault !== undefined) output.warn(keyFault.message);

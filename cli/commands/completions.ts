@@ -20,6 +20,7 @@ const values: Readonly<Record<Completes, (context: Context) => Promise<readonly 
   },
   shell: async () => shells,
 };
+const kinds = Object.keys(values) as Completes[];
 
 /**
  * Defines `sealpin completions`.
@@ -33,7 +34,7 @@ export const completionsCommand = (loadCommands: () => Promise<readonly Command[
         required: false,
         completes: 'shell',
       }),
-      values: valueFlag('kind', `For the scripts: print the values of a kind (${Object.keys(values).join(', ')})`),
+      values: valueFlag('kind', `For the scripts: print the values of a kind (${kinds.join(', ')})`),
     },
     examples: [
       { command: 'source <(sealpin completions bash)', does: 'bash: into ~/.bashrc' },
@@ -43,27 +44,20 @@ export const completionsCommand = (loadCommands: () => Promise<readonly Command[
     async run({ args, context }) {
       const { output } = context;
       if (args.values !== undefined) {
-        const kind = args.values;
-        if (!isKind(kind))
-          throw new SealpinError('usage', 'there are no values of that kind', {
-            hint: `choose one of ${Object.keys(values).join(', ')}`,
-          });
-        const found = await values[kind](context);
+        const found = await values[chosen(args.values, kinds, 'there are no values of that kind')](context);
         await output.result({ values: found }, found);
         return;
       }
-      if (args.shell === undefined)
-        throw new SealpinError('usage', 'completions needs <shell>', { hint: `choose one of ${shells.join(', ')}` });
-      const shell = shells.find((name) => name === args.shell);
-      if (shell === undefined)
-        throw new SealpinError('usage', 'there are no completions for that shell', {
-          hint: `choose one of ${shells.join(', ')}`,
-        });
+      const none = args.shell === undefined ? 'completions needs <shell>' : 'there are no completions for that shell';
+      const shell = chosen(args.shell, shells, none);
       const script = completions(shell, await loadCommands());
       await output.result({ shell, script }, script.trimEnd().split('\n'));
     },
   });
 
-function isKind(text: string): text is Completes {
-  return Object.hasOwn(values, text);
+/** Finds a word among those that there are. @throws usage */
+function chosen<T extends string>(word: string | undefined, known: readonly T[], none: string): T {
+  const found = known.find((each) => each === word);
+  if (found !== undefined) return found;
+  throw new SealpinError('usage', none, { hint: `choose one of ${known.join(', ')}` });
 }

@@ -71,8 +71,7 @@ type CopiedFile = Copied & { readonly about: FileDescription | undefined };
 
 async function copyOne(id: string, target: Target, context: Context): Promise<CopiedFile> {
   const progress = context.output.progress('copying');
-  const onBytes = (bytes: number): void => progress.add(bytes);
-  const sending = { idempotencyKey: crypto.randomUUID(), onBytes };
+  const sending = { idempotencyKey: crypto.randomUUID(), onBytes: progress.add };
   try {
     if (isFileId(id)) return await copyFile(id, target, sending, context);
     const about = await knownOf(id, context);

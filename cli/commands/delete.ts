@@ -73,20 +73,16 @@ function receiptText(receipt: Receipt, what: string): string[] {
     elsewhere: 'anyone who already has a copy, and the key, can still open it',
     none: 'anyone who already has a copy can still read it as before',
   }[receipt.key];
-  const at = (status: Receipt['pins'][number]['status']): string =>
-    receipt.pins
-      .filter((pin) => pin.status === status)
-      .map(({ service }) => service)
-      .join(', ');
-  const unpinned = at('unpinned');
-  const kept = at('kept');
-  const scheduled = at('scheduled');
+  const at = (status: Receipt['pins'][number]['status'], words: string): string[] => {
+    const services = receipt.pins.flatMap((pin) => (pin.status === status ? pin.service : []));
+    return services.length === 0 ? [] : [`${words}: ${services.join(', ')}`];
+  };
   return [
     `deleted ${what}: ${key}`,
     ...(receipt.shares === undefined ? [] : [sharesText(receipt.shares)]),
-    ...(unpinned === '' ? [] : [`unpinned at: ${unpinned}`]),
-    ...(kept === '' ? [] : [`still pinned by others at: ${kept}`]),
-    ...(scheduled === '' ? [] : [`will be unpinned at: ${scheduled}`]),
+    ...at('unpinned', 'unpinned at'),
+    ...at('kept', 'still pinned by others at'),
+    ...at('scheduled', 'will be unpinned at'),
     ...(receipt.recoverableUntil === undefined
       ? []
       : [`the operator could restore the key until ${receipt.recoverableUntil}`]),

@@ -1,9 +1,9 @@
 /** `sealpin doctor`: what is wrong here, and what to do about it. */
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { Health } from '../../shared/api.ts';
+import { type AccountDetails, Health } from '../../shared/api.ts';
 import { sniff } from '../../shared/crypto/index.ts';
-import { type Code, exitOf, isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
+import { type Code, exitOf, otherwise, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { headerOf } from '../io/http.ts';
@@ -180,12 +180,9 @@ async function keyFinding(service: Service, context: Context): Promise<Found> {
       text: 'none: what others sent can be received, nothing can be stored',
       todo: `sealpin login ${service.url.href}`,
     };
-  const { key, usage, quotaBytes } = await api(service, context)
-    .account()
-    .catch((error: unknown) => {
-      if (!isSealpinError(error, 'insufficient_scope')) throw error;
-      return { key: undefined, usage: undefined, quotaBytes: undefined };
-    });
+  const nothing: Partial<AccountDetails> = {};
+  const account = await otherwise(api(service, context).account(), 'insufficient_scope', nothing);
+  const { key, usage, quotaBytes } = account;
   const until = key?.expiresAt === undefined ? '' : `, until ${key.expiresAt.slice(0, 10)}`;
   const text = `from ${service.keyFrom ?? 'the command line'}${until}: ${key?.scopes.join(', ') ?? 'valid'}`;
   if (usage === undefined || quotaBytes === undefined || usage.bytes < quotaBytes * nearlyFull) return { text };

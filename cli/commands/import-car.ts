@@ -28,10 +28,8 @@ export const command = defineCommand({
     try {
       const target = await targetAt(service, context);
       const progress = output.progress('storing');
-      const { cid, fileId, bytes } = await storeCopy(car.root, [car.source], target, {
-        idempotencyKey: crypto.randomUUID(),
-        onBytes: (more) => progress.add(more),
-      });
+      const sending = { idempotencyKey: crypto.randomUUID(), onBytes: progress.add };
+      const { cid, fileId, bytes } = await storeCopy(car.root, [car.source], target, sending);
       progress.done();
       await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
       await output.result({ blobId: cid, fileId, size: bytes, service: service.url.href }, [cid]);

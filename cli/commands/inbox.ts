@@ -1,9 +1,10 @@
+import { hinting } from '../terminal/hints.ts';
 import { accountIdentities } from '../../client/account-key.ts';
 import { concernsDelivery, inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError, type Code, otherwise } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import type { Parcel } from '../../shared/link/index.ts';
 import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -23,7 +24,6 @@ import { parseSize, sizeText } from '../terminal/size.ts';
 import { atLeastOne, keyFlag, receiveExtractArg } from '../flags/args.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
-import { type ParcelWords } from '../files/send-files.ts';
 
 /** The key pair of the account, which opens deliveries to inboxes of earlier versions. */
 const ofAccount = 'account';
@@ -129,7 +129,8 @@ export const inboxOpen = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const service = await authorizedService(context);
-    const file = await deliveryFile(args.id, service, context);
+    const asked = api(service, context).file(args.id);
+    const file = await hinting(asked, 'not_found', 'see: sealpin inbox list', 'there is no delivery with this ID');
     const found = await (await openerOf(args.key, service, context))(file);
     if ('problem' in found) throw found.problem;
     const { parcel } = found;
@@ -221,30 +222,13 @@ async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<
   }
 }
 
-/** @throws not_found */
-async function deliveryFile(id: string, service: Service, context: Context): Promise<StoredFile> {
-  try {
-    return await api(service, context).file(id);
-  } catch (error) {
-    if (!isSealpinError(error, 'not_found')) throw error;
-    throw new SealpinError('not_found', 'there is no delivery with this ID', { hint: 'see: sealpin inbox list' });
-  }
-}
-
-type Summary = ParcelWords & {
-  readonly files?: readonly { readonly name: string; readonly size: number }[];
-  readonly sealedTo?: typeof ofAccount | 'key';
-  readonly signed?: ShownSignature | undefined;
-  /** Reason why it cannot be opened. */
-  readonly problem?: Code;
+type ListedDelivery = Partial<Awaited<ReturnType<typeof deliverySummary>>> & {
+  readonly id: string;
+  readonly receivedAt: string;
 };
-type ListedDelivery = Summary & { readonly id: string; readonly receivedAt: string; readonly detail?: string };
 
-async function deliverySummary(
-  file: StoredFile,
-  open: Opener,
-  context: Context,
-): Promise<Summary & { detail?: string }> {
+/** What is in a delivery; else the code of why it cannot be opened, with the detail. */
+async function deliverySummary(file: StoredFile, open: Opener, context: Context) {
   const found = await open(file);
   if ('problem' in found) return { problem: found.problem.code, detail: found.problem.message };
   const { note, from, files, signed } = found.parcel;

@@ -1,5 +1,5 @@
+import { hinting } from '../terminal/hints.ts';
 import { withTerminal } from '../terminal/prompt.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
@@ -30,15 +30,8 @@ export const command = defineCommand({
       const words = file === undefined ? await askWords(context) : await readWords(file, context);
       return { pair: await makePair(args['post-quantum'], await secretOf(words)) };
     };
-    try {
-      await writePair(args, { force: false, words: 'known', make }, context);
-    } catch (error) {
-      if (!isSealpinError(error, 'file_exists')) throw error;
-      throw new SealpinError('file_exists', error.message, {
-        hint: 'restore into another directory with --output, and compare',
-        cause: error,
-      });
-    }
+    const writing = writePair(args, { force: false, words: 'known', make }, context);
+    await hinting(writing, 'file_exists', 'restore into another directory with --output, and compare');
   },
 });
 

@@ -1,6 +1,7 @@
+import { hinting } from '../terminal/hints.ts';
 import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
 import { yesArg } from '../flags/args.ts';
@@ -122,13 +123,14 @@ export const keyRevoke = defineCommand({
         hint: 'without another key you are locked out; to revoke it anyway add --self',
       });
     const labels = going.map(({ label }) => label).join(', ');
-    await confirm(
-      `Revoke ${going.length > 1 ? `${going.length} API keys` : 'the API key'} (${labels})`,
-      args.yes,
-      context,
-    );
+    const what = going.length > 1 ? `${going.length} API keys` : 'the API key';
+    await confirm(`Revoke ${what} (${labels})`, args.yes, context);
     const { cascade, destroy, self } = args;
-    const { revoked } = await account.revokeKey(args.id, { cascade, destroy, self }).catch(explainConflict);
+    const { revoked } = await hinting(
+      account.revokeKey(args.id, { cascade, destroy, self }),
+      'conflict',
+      'to revoke it anyway add --destroy (the last key with its scope) or --self (the key in use here)',
+    );
     for (const id of revoked) context.output.note(`revoked ${id}`);
     await context.output.result({ revoked }, []);
   },
@@ -141,13 +143,4 @@ function withDescendants(id: string, cascade: boolean, keys: readonly ListedKey[
   for (const { id: issuer } of cascade ? going : [])
     for (const key of keys) if (key.createdBy === issuer) going.add(key);
   return [...going];
-}
-
-/** Adds the flag that overrides a refusal of the service. */
-function explainConflict(error: unknown): never {
-  if (!isSealpinError(error, 'conflict')) throw error;
-  throw new SealpinError('conflict', error.message, {
-    hint: 'to revoke it anyway add --destroy (the last key with its scope) or --self (the key in use here)',
-    cause: error,
-  });
 }

@@ -49,21 +49,19 @@ export const command = defineCommand({
 });
 
 async function readApiKey(url: URL, context: Context): Promise<string> {
-  const { stdin, signal } = context;
-  const text = stdin.isTTY === true ? await askApiKey(url, context) : await readInput(context);
+  const { stdin, interactive, signal } = context;
+  const missing = 'an API key is required, and there is no terminal to ask for it';
+  const dialogue = { interactive, missing, hint: 'pass it on standard input' };
+  const text =
+    stdin.isTTY === true
+      ? await withTerminal(dialogue, (terminal) => terminal.ask(`API key for ${url.host}`, signal))
+      : await readInput(context);
   signal.throwIfAborted();
   const apiKey = text.trim();
   if (isApiKeyText(apiKey)) return apiKey;
   throw new SealpinError('unauthorized', apiKey === '' ? 'no API key was given' : 'that is not an API key', {
     hint: `${apiKeyHint}: type it at the terminal, or pass it on standard input`,
   });
-}
-
-async function askApiKey(url: URL, { interactive, signal }: Context): Promise<string> {
-  const missing = 'an API key is required, and there is no terminal to ask for it';
-  return withTerminal({ interactive, missing, hint: 'pass it on standard input' }, (terminal) =>
-    terminal.ask(`API key for ${url.host}`, signal),
-  );
 }
 
 async function readInput(context: Context): Promise<string> {

@@ -1,5 +1,5 @@
 /** `sealpin account …`: what the operator of a service does. */
-import type { AccountSummary } from '../../shared/api.ts';
+import type { AccountChanges, AccountSummary } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -99,8 +99,7 @@ export const accountQuota = defineCommand({
   examples: [{ command: 'sealpin account quota 7Xy0… 50GB', does: 'At most 50 GB on IPFS' }],
   async run({ args, context }) {
     const quotaBytes = args.size === 'none' ? null : parseSize(args.size, 'the quota');
-    const account = await (await operatorRoutes(context)).change(args.id, { quotaBytes });
-    await context.output.result({ account }, accountLines(account, context));
+    await changeAccount(args.id, { quotaBytes }, context);
   },
 });
 
@@ -109,18 +108,18 @@ export const accountDisable = defineCommand({
   args: { id: idArg },
   service: true,
   examples: [{ command: 'sealpin account disable 7Xy0…', does: 'At once' }],
-  run: async ({ args, context }) => await setDisabled(args.id, true, context),
+  run: async ({ args, context }) => await changeAccount(args.id, { disabled: true }, context),
 });
 
 export const accountEnable = defineCommand({
   args: { id: idArg },
   service: true,
   examples: [{ command: 'sealpin account enable 7Xy0…', does: 'At once' }],
-  run: async ({ args, context }) => await setDisabled(args.id, false, context),
+  run: async ({ args, context }) => await changeAccount(args.id, { disabled: false }, context),
 });
 
-async function setDisabled(id: string, disabled: boolean, context: Context): Promise<void> {
-  const account = await (await operatorRoutes(context)).change(id, { disabled });
+async function changeAccount(id: string, changes: AccountChanges, context: Context): Promise<void> {
+  const account = await (await operatorRoutes(context)).change(id, changes);
   await context.output.result({ account }, accountLines(account, context));
 }
 

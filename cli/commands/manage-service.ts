@@ -59,7 +59,7 @@ export const serviceBackup = defineCommand({
     }
     const sealedFor = args['without-secrets'] ? undefined : await sealedForOf(args, context);
     const progress = output.progress('copying');
-    const taken = await backUpService(folder, sealedFor, (bytes) => progress.add(bytes), context);
+    const taken = await backUpService(folder, sealedFor, progress.add, context);
     progress.done();
     const { written, files, databases } = taken;
     output.note(
@@ -115,8 +115,7 @@ export const serviceRestore = defineCommand({
     const { output, dataDir } = context;
     const folder = serviceFolder(args.dir, context);
     const progress = output.progress('restoring');
-    const onBytes = (bytes: number): void => progress.add(bytes);
-    const restored = await restoreService(folder, { ...args, onBytes }, context);
+    const restored = await restoreService(folder, { ...args, onBytes: progress.add }, context);
     progress.done();
     const { files, bytes, takenAt, bad } = restored;
     output.note(`${countText(files, 'file')} (${sizeText(bytes)}) in ${dataDir}, as of ${takenAt}`);

@@ -2,6 +2,7 @@
  * `sealpin migrate`: what the operator of a service does to move files from one pinning service to
  * another.
  */
+import { hinting } from '../terminal/hints.ts';
 import type { Migration, SurveyedPin } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -97,10 +98,8 @@ async function showAll(routes: Operator, context: Context): Promise<number> {
   if (migrations.length === 0) output.note('there has been no migration');
   const refused: SurveyedPin[] = [];
   for (const migration of migrations) refused.push(...(await refusedOf(routes, migration, context)));
-  await output.result(
-    { migrations, refused },
-    migrations.flatMap((each) => migrationLines(each, context)),
-  );
+  const lines = migrations.flatMap((each) => migrationLines(each, context));
+  await output.result({ migrations, refused }, lines);
   return 0;
 }
 
@@ -119,13 +118,9 @@ async function refusedOf(
 }
 
 async function cancelMigration(routes: Operator, { from, to }: Ends, context: Context): Promise<void> {
-  const migration = await routes.cancelMigration(from, to).catch((error: unknown) => {
-    if (!isSealpinError(error, 'not_found')) throw error;
-    throw new SealpinError('not_found', `nothing moves from ${from} to ${to}`, {
-      hint: 'see: sealpin migrate --status',
-      cause: error,
-    });
-  });
+  const cancelling = routes.cancelMigration(from, to);
+  const none = `nothing moves from ${from} to ${to}`;
+  const migration = await hinting(cancelling, 'not_found', 'see: sealpin migrate --status', none);
   context.output.note(`cancelled: what has moved stays at ${to}, and the rest at ${from}`);
   await context.output.result({ migration }, migrationLines(migration, context));
 }

@@ -43,10 +43,8 @@ export const command = defineCommand({
     try {
       const target = await targetAt(service, context);
       const progress = output.progress('fetching and storing');
-      const { fileId, bytes } = await storeCopy(cid, sources, target, {
-        idempotencyKey: crypto.randomUUID(),
-        onBytes: (more) => progress.add(more),
-      });
+      const sending = { idempotencyKey: crypto.randomUUID(), onBytes: progress.add };
+      const { fileId, bytes } = await storeCopy(cid, sources, target, sending);
       progress.done();
       await keepInHistory({ cid, fileId, service: service.url.href, bytes, name: args.name }, context);
       output.note(`stored a copy (${sizeText(bytes)})`);

@@ -56,8 +56,7 @@ export const command = defineCommand({
       const identities = [fileKeyIdentity(fileKey)];
       const stream = await rewrap(download.stream, { identities, recipients, mix: args.mix, provider: nodeProvider });
       const progress = output.progress('storing', download.size);
-      const onBytes = (bytes: number): void => progress.add(bytes);
-      const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });
+      const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes: progress.add });
       progress.done();
       download.complete();
       const { name, modified } = await fileInHistory(cid, context);

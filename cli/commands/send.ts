@@ -56,19 +56,10 @@ export const command = defineCommand({
 /** The owner of an inbox has decided where files go, and who opens them how often. */
 function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile }: Context): void {
   const given: Readonly<Record<string, unknown>> = { ...args, service, profile };
-  const names = [
-    'to',
-    'expires',
-    'opens',
-    'password',
-    'password-file',
-    'generate',
-    'qr',
-    'unnamed',
-    'service',
-    'profile',
-  ] as const;
-  const found = names.find((name) => given[name] !== undefined && given[name] !== false);
+  const ofShare = ['to', 'expires', 'opens', 'password', 'password-file', 'generate', 'qr'];
+  const found = [...ofShare, 'unnamed', 'service', 'profile'].find(
+    (name) => given[name] !== undefined && given[name] !== false,
+  );
   if (found !== undefined)
     throw new SealpinError(
       'usage',

@@ -3,7 +3,7 @@
  * knows no command; this table maps them to commands and flags. A hint on the error itself takes
  * precedence.
  */
-import { type Code, describe, type Reason, type SealpinError } from '../../shared/errors.ts';
+import { type Code, describe, isSealpinError, type Reason, SealpinError } from '../../shared/errors.ts';
 
 const byReason: Readonly<Record<Reason, string>> = {
   wrong_password:
@@ -60,4 +60,12 @@ export function hintFor(error: SealpinError): string | undefined {
   const general = describe(error.code).hint;
   if (error.hint !== undefined && error.hint !== general) return error.hint;
   return (error.reason === undefined ? undefined : byReason[error.reason]) ?? byCode[error.code] ?? general;
+}
+
+/** Awaits some work; a failure with a certain code gets the hint, and the words, of a command. */
+export async function hinting<T>(work: Promise<T>, code: Code, hint: string, detail?: string): Promise<T> {
+  return work.catch((cause: unknown) => {
+    if (!isSealpinError(cause, code)) throw cause;
+    throw new SealpinError(code, detail ?? cause.message, { hint, cause });
+  });
 }

@@ -2,15 +2,15 @@
 import { sizeText } from './size.ts';
 import { columnsOf, type OutputStream } from './streams.ts';
 
-/** The progress of one transfer. */
-export interface Progress {
+/** The progress of one transfer, by functions that may be passed on alone. */
+export type Progress = {
   /** Counts bytes that are done; negative: bytes that were lost again. */
-  add(bytes: number): void;
+  readonly add: (bytes: number) => void;
   /** Removes the line until the next byte, so that another line can be written. */
-  hide(): void;
+  readonly hide: () => void;
   /** Removes the line for good. */
-  done(): void;
-}
+  readonly done: () => void;
+};
 
 const nothing = (): void => undefined;
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
