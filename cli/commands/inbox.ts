@@ -21,8 +21,7 @@ import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { parseSize, sizeText } from '../terminal/size.ts';
-import { atLeastOne, keyFlag, receiveExtractArg } from '../flags/args.ts';
-import { parseExpiry } from '../flags/expiry.ts';
+import { atLeastOne, keyFlag, receiveExtractArg, parseExpiry } from '../flags/args.ts';
 import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 
 /** The key pair of the account, which opens deliveries to inboxes of earlier versions. */

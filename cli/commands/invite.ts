@@ -1,10 +1,9 @@
+import { parseExpiry, parseLimits } from '../flags/args.ts';
 import { invitations } from '../../client/invitations.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
-import { parseLimits } from '../flags/limits-flag.ts';
-import { parseExpiry } from '../flags/expiry.ts';
 import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { authorizedService, sdkHttp } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/own-link.ts';

@@ -4,12 +4,10 @@ import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
-import { yesArg } from '../flags/args.ts';
+import { yesArg, expiryForms, parseExpiry, parseLimits } from '../flags/args.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
-import { parseLimits } from '../flags/limits-flag.ts';
-import { expiryForms, parseExpiry } from '../flags/expiry.ts';
 
 const defaultScopes = 'read,write';
 

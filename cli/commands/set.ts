@@ -1,3 +1,4 @@
+import { expiryForms, parseExpiry } from '../flags/args.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
@@ -5,7 +6,6 @@ import type { Context } from '../context.ts';
 import { parseBlobId } from '../fetch/fetch-blob.ts';
 import { fileInHistory } from '../files/history.ts';
 import { keepStored } from '../files/sealed-names.ts';
-import { expiryForms, parseExpiry } from '../flags/expiry.ts';
 import { parseName } from '../io/safe-name.ts';
 import { authorizedService, introduction, api, requireScopes } from '../remote/client.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';

@@ -1,4 +1,7 @@
 /** Arguments that several commands share, each described once. */
+import type { NewApiKey } from '../../shared/api.ts';
+import { dayMs, hourMs, parseTime } from '../../shared/time.ts';
+import { parseSize } from '../terminal/size.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { positional, toggle, valueFlag, type Args } from '../command.ts';
 
@@ -109,4 +112,47 @@ export const storingInterrupted = 'sealpin list shows whether it was stored; if 
 export function atLeastOne(number: number, flag: string): number {
   if (!Number.isSafeInteger(number) || number < 1) throw new SealpinError('usage', `${flag} must be 1 or more`);
   return number;
+}
+
+const unitMs = { h: hourMs, d: dayMs } as const;
+
+/** The values of `--expires`, for help. */
+export const expiryForms = '12h, 30d or a date (at 00:00 UTC)';
+
+/**
+ * Parses when something expires: `12h`, `30d`, a day, when it begins in UTC, or a time with its
+ * zone.
+ * @returns the time in RFC 3339; undefined where it is not given
+ * @throws usage
+ */
+export function parseExpiry(text: string | undefined, nowMs: number): string | undefined {
+  if (text === undefined) return undefined;
+  const [, count, unit] = /^([1-9]\d{0,4})([hd])$/.exec(text) ?? [];
+  const time = unit === 'h' || unit === 'd' ? nowMs + Number(count) * unitMs[unit] : parseTime(text);
+  if (time === undefined)
+    throw new SealpinError('usage', '--expires is neither a number of hours or days nor a date or time that exists', {
+      hint: 'write 12h, 30d, 2027-01-31 (at 00:00 UTC), or a time with its zone, such as 2027-01-31T18:00:00+01:00',
+    });
+  if (time <= nowMs) throw new SealpinError('usage', '--expires is in the past');
+  return new Date(time).toISOString();
+}
+
+const limitNames = ['files', 'bytes', 'fileBytes'] as const;
+type GivenLimits = NonNullable<NewApiKey['limits']>;
+
+/** Parses `--limits`: `files=100,bytes=10GB`, each at most once. @throws usage */
+export function parseLimits(text: string): GivenLimits {
+  const limits: GivenLimits = {};
+  for (const part of text.split(',')) {
+    const [given = '', value = ''] = part.split('=', 2).map((word) => word.trim());
+    const name = limitNames.find((each) => each === given);
+    if (name === undefined || limits[name] !== undefined)
+      throw new SealpinError('usage', `--limits has ${JSON.stringify(given)} ${name ? 'twice' : 'in it'}`, {
+        hint: 'write files=100,bytes=10GB,fileBytes=1GB, or some of these',
+      });
+    const number = name === 'files' && !/^\d+$/.test(value) ? 0 : parseSize(value, `the limit ${name}`);
+    if (number < 1) throw new SealpinError('usage', `the limit ${name} is a number from 1 on`);
+    limits[name] = number;
+  }
+  return limits;
 }

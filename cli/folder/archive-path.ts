@@ -1,6 +1,4 @@
-/**
- * Names and links in an archive, which anyone may have written: which of them stay in the folder.
- */
+/** Names and links in an archive, which anyone may have written: which stay in the folder. */
 import { sep } from 'node:path';
 
 /** A longer name of an entry is cut in a message. */
@@ -56,4 +54,19 @@ export function isInside(target: string, depth: number): boolean {
   const down = names.findIndex((name) => name !== '..');
   const ups = down < 0 ? names.length : down;
   return ups <= depth && !names.slice(ups).includes('..');
+}
+
+/**
+ * A warning about symbolic links that lead out of a folder; undefined where there are none.
+ * @param folder as the user named it
+ * @param first of so many
+ */
+export function leavingWarning(
+  folder: string,
+  count: number,
+  first: { readonly name: string; readonly target: string } | undefined,
+): string | undefined {
+  if (first === undefined) return undefined;
+  const more = count === 1 ? '' : ` (and ${count - 1} more)`;
+  return `symbolic links may lead out of ${folder}: ${first.name} -> ${first.target}${more}`;
 }

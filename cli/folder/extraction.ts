@@ -14,8 +14,7 @@ import type { Environment } from '../context.ts';
 import { errnoOf, ifMissing, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
-import { checkTarget, isInside, namesOf, shortName, UnsafePath } from './archive-path.ts';
-import { leavingWarning } from './leaving-links.ts';
+import { checkTarget, isInside, namesOf, shortName, UnsafePath, leavingWarning } from './archive-path.ts';
 import { entriesIn, wrongKind } from './part.ts';
 
 /**

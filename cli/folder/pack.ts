@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
 import { type Input, readFlags } from '../io/input.ts';
-import { leavingWarning } from './leaving-links.ts';
+import { leavingWarning } from './archive-path.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { type Filter, hasPatterns, isIncluded, isLeftOut } from './filter.ts';
 import { countText } from '../terminal/size.ts';

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadCommands } from '../../commands/index.ts';
-import { parseExpiry } from '../../flags/expiry.ts';
+import { parseExpiry } from '../../flags/args.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { account, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 
