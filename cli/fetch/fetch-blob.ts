@@ -8,9 +8,6 @@ import {
   carOf,
   cidFromV0,
   gateway,
-  type GatewayFetch,
-  type GatewayProblem,
-  type GatewayResponse,
   openFile,
   parseCid,
   type IpfsFile,
@@ -207,15 +204,18 @@ export function sourcesAt(gateways: readonly URL[], context: Context): BlockSour
 }
 
 function sourceAt(root: URL, id: string, { timeouts }: Context): BlockSource {
-  const fetch: GatewayFetch = async (url, { headers, signal }) => {
-    // Errors name the gateway already: it is `it`.
-    const response = await sendRequest(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
-    const { status, body } = response;
-    return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
-  };
-  const readProblem = async (response: GatewayResponse): Promise<GatewayProblem | undefined> => {
-    const problem = await gatewayProblem(response);
-    return problem && { ...problem, detail: visible(problem.detail) };
-  };
-  return gateway({ url: root.href, id, fetch, readProblem });
+  return gateway({
+    url: root.href,
+    id,
+    async fetch(url, { headers, signal }) {
+      // Errors name the gateway already: it is `it`.
+      const response = await sendRequest(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
+      const { status, body } = response;
+      return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
+    },
+    async readProblem(response) {
+      const problem = await gatewayProblem(response);
+      return problem && { ...problem, detail: visible(problem.detail) };
+    },
+  });
 }

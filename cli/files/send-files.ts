@@ -166,7 +166,7 @@ function patient({ output, signal }: Context) {
   return { signal, onRetry };
 }
 
-export type ParcelWords = Pick<Parcel, 'note' | 'from'>;
+type ParcelWords = Pick<Parcel, 'note' | 'from'>;
 
 type Passing<P, T> = {
   readonly service: Service;

@@ -1,22 +1,7 @@
 /**
  * The crypto provider on `node:crypto`: the same formats as `webProvider`, at the speed of OpenSSL.
  */
-import {
-  createCipheriv,
-  createDecipheriv,
-  createECDH,
-  createHash,
-  createHmac,
-  createPrivateKey,
-  createPublicKey,
-  createSecretKey,
-  diffieHellman,
-  ECDH,
-  pbkdf2,
-  randomFillSync,
-  scrypt,
-  type CipherGCMTypes,
-} from 'node:crypto';
+import * as openssl from 'node:crypto';
 import { promisify } from 'node:util';
 import {
   webProvider,
@@ -32,11 +17,11 @@ const authTagBytes = 16;
 /** Without this option, OpenSSL accepts a tag of 4 bytes. */
 const tagOptions = { authTagLength: authTagBytes } as const;
 
-function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
-  const key = createSecretKey(rawKey);
+function aead(cipher: openssl.CipherGCMTypes, rawKey: Uint8Array): Aead {
+  const key = openssl.createSecretKey(rawKey);
   return {
     seal(nonce, plaintext, aad, out = new Uint8Array(plaintext.length + authTagBytes)) {
-      const sealing = createCipheriv(cipher, key, nonce, tagOptions);
+      const sealing = openssl.createCipheriv(cipher, key, nonce, tagOptions);
       if (aad !== undefined) sealing.setAAD(aad);
       const sealed = sealing.update(plaintext);
       out.set(sealed);
@@ -47,7 +32,7 @@ function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
     },
     open(nonce, ciphertext, aad, out = new Uint8Array(Math.max(0, ciphertext.length - authTagBytes))) {
       if (ciphertext.length < authTagBytes) throw new SealpinError('decrypt_failed');
-      const opening = createDecipheriv(cipher, key, nonce, tagOptions);
+      const opening = openssl.createDecipheriv(cipher, key, nonce, tagOptions);
       if (aad !== undefined) opening.setAAD(aad);
       opening.setAuthTag(ciphertext.subarray(-authTagBytes));
       const opened = opening.update(ciphertext.subarray(0, -authTagBytes));
@@ -70,15 +55,15 @@ function convert(point: Uint8Array, length: number, form: 'compressed' | 'uncomp
   const isForm = point[0] === 4 ? length === 65 : point[0] === 2 || point[0] === 3;
   try {
     if (isForm && point.length === length)
-      return new Uint8Array(ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
+      return new Uint8Array(openssl.ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
   } catch {
     // Not a point: refused below, like a point of another length.
   }
   throw new SealpinError('key_invalid', 'the public key is not a point of P-256');
 }
 
-function ecdhOf(secret: Uint8Array): ECDH {
-  const ecdh = createECDH(curve);
+function ecdhOf(secret: Uint8Array): openssl.ECDH {
+  const ecdh = openssl.createECDH(curve);
   try {
     ecdh.setPrivateKey(secret);
   } catch {
@@ -101,15 +86,21 @@ const p256: CompressibleCurve = {
 const x25519Pkcs8 = Buffer.from('302e020100300506032b656e04220420', 'hex');
 const x25519Spki = Buffer.from('302a300506032b656e032100', 'hex');
 const x25519Private = (secret: Uint8Array) =>
-  createPrivateKey({ key: Buffer.concat([x25519Pkcs8, secret]), format: 'der', type: 'pkcs8' });
+  openssl.createPrivateKey({ key: Buffer.concat([x25519Pkcs8, secret]), format: 'der', type: 'pkcs8' });
 
 const x25519: Curve = {
   publicKey: (secret) =>
-    new Uint8Array(createPublicKey(x25519Private(secret)).export({ format: 'der', type: 'spki' }).subarray(-32)),
+    new Uint8Array(
+      openssl.createPublicKey(x25519Private(secret)).export({ format: 'der', type: 'spki' }).subarray(-32),
+    ),
   agree(secret, peer) {
     try {
-      const publicKey = createPublicKey({ key: Buffer.concat([x25519Spki, peer]), format: 'der', type: 'spki' });
-      return new Uint8Array(diffieHellman({ privateKey: x25519Private(secret), publicKey }));
+      const publicKey = openssl.createPublicKey({
+        key: Buffer.concat([x25519Spki, peer]),
+        format: 'der',
+        type: 'spki',
+      });
+      return new Uint8Array(openssl.diffieHellman({ privateKey: x25519Private(secret), publicKey }));
     } catch {
       // OpenSSL refuses an all-zero result itself.
       throw new SealpinError('key_invalid', 'the public key is not one of X25519');
@@ -117,21 +108,14 @@ const x25519: Curve = {
   },
 };
 
-const scryptAsync = promisify<
-  Uint8Array,
-  Uint8Array,
-  number,
-  { N: number; r: number; p: number; maxmem: number },
-  Buffer
->(scrypt);
-const pbkdf2Async = promisify(pbkdf2);
+const scryptAsync = promisify<Uint8Array, Uint8Array, number, openssl.ScryptOptions, Buffer>(openssl.scrypt);
+const pbkdf2Async = promisify(openssl.pbkdf2);
 
 /**
  * Asks for more memory than this only where it is free: a system that overcommits would end the
  * process.
  */
 const uncheckedBytes = 2 ** 30 + 2 ** 20;
-const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
 
 /**
  * For the command line: ciphers on the main thread, where they cost least; passwords on the thread
@@ -139,12 +123,12 @@ const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
  */
 export const nodeProvider: CryptoProvider = {
   name: 'node',
-  random: (bytes) => randomFillSync(new Uint8Array(bytes)),
-  sha256: (data) => new Uint8Array(createHash('sha256').update(data).digest()),
-  hmac: (hash, key, data) => new Uint8Array(createHmac(hash, key).update(data).digest()),
+  random: (bytes) => openssl.randomFillSync(new Uint8Array(bytes)),
+  sha256: (data) => new Uint8Array(openssl.createHash('sha256').update(data).digest()),
+  hmac: (hash, key, data) => new Uint8Array(openssl.createHmac(hash, key).update(data).digest()),
   aesGcm: (key) => aead(key.length === 16 ? 'aes-128-gcm' : 'aes-256-gcm', key),
   // Node's types name the method of GCM ciphers alone, which ChaCha20-Poly1305 shares.
-  chaChaPoly: (key) => aead('chacha20-poly1305' as CipherGCMTypes, key),
+  chaChaPoly: (key) => aead('chacha20-poly1305' as openssl.CipherGCMTypes, key),
   p256,
   x25519,
   // Node has ML-KEM from version 24.7 on, and the hybrids not at all.
@@ -153,22 +137,16 @@ export const nodeProvider: CryptoProvider = {
   async scrypt(password, salt, { logN, r, p }) {
     const memoryBytes = 128 * r * (2 ** logN + p);
     const freeBytes = process.availableMemory();
-    if (memoryBytes > uncheckedBytes && memoryBytes > freeBytes)
-      throw new SealpinError(
-        'kdf_unavailable',
-        `deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory; this machine has ` +
-          `${Math.floor(freeBytes / 2 ** 20)} MiB free`,
-      );
+    const needs = `deriving the key from the password needs ${Math.ceil(memoryBytes / 2 ** 20)} MiB of memory`;
+    if (memoryBytes > uncheckedBytes && memoryBytes > freeBytes) {
+      const free = `this machine has ${Math.floor(freeBytes / 2 ** 20)} MiB free`;
+      throw new SealpinError('kdf_unavailable', `${needs}; ${free}`);
+    }
+    const options = { N: 2 ** logN, r, p, maxmem: memoryBytes + 2 ** 20 };
     try {
-      return new Uint8Array(
-        await scryptAsync(password, salt, 32, { N: 2 ** logN, r, p, maxmem: memoryBytes + 2 ** 20 }),
-      );
+      return new Uint8Array(await scryptAsync(password, salt, 32, options));
     } catch (cause) {
-      throw new SealpinError(
-        'kdf_unavailable',
-        `deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory, which this machine refuses`,
-        { cause },
-      );
+      throw new SealpinError('kdf_unavailable', `${needs}, which this machine refuses`, { cause });
     }
   },
   async pbkdf2(password, salt, iterations) {

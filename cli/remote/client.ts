@@ -96,7 +96,7 @@ export async function call(service: ApiCaller, path: string, o: RequestOptions):
 }
 
 /** Sends one request to the API, whatever its response is. Fails as `sendRequest`. */
-export function sendApiRequest(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
+function sendApiRequest(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
