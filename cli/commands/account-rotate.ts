@@ -102,10 +102,7 @@ async function showEndings(asking: Asking, context: Context): Promise<boolean> {
   return deliveries > 0;
 }
 
-/**
- * Failures of a delivery that opens with another key, or with none now: a rotation takes nothing
- * from it.
- */
+/** Failures of a delivery that a rotation takes nothing from: another key opens it, or none. */
 const unaffected = [
   'decrypt_failed',
   'parcel_invalid',

@@ -20,12 +20,9 @@ const values: Readonly<Record<Completes, (context: Context) => Promise<readonly 
   },
   shell: async () => shells,
 };
-const kinds = Object.keys(values) as Completes[];
+const valueKinds = Object.keys(values) as Completes[];
 
-/**
- * Defines `sealpin completions`.
- * @param loadCommands handed in, because the table of commands loads this file
- */
+/** Defines `sealpin completions`. Its parameter is handed in: the table of commands loads this. */
 export const completionsCommand = (loadCommands: () => Promise<readonly Command[]>) =>
   defineCommand({
     about: 'Completes commands, flags, files, profiles, contacts and the blob IDs of what was stored last from here.',
@@ -34,7 +31,7 @@ export const completionsCommand = (loadCommands: () => Promise<readonly Command[
         required: false,
         completes: 'shell',
       }),
-      values: valueFlag('kind', `For the scripts: print the values of a kind (${kinds.join(', ')})`),
+      values: valueFlag('kind', `For the scripts: print the values of a kind (${valueKinds.join(', ')})`),
     },
     examples: [
       { command: 'source <(sealpin completions bash)', does: 'bash: into ~/.bashrc' },
@@ -44,19 +41,19 @@ export const completionsCommand = (loadCommands: () => Promise<readonly Command[
     async run({ args, context }) {
       const { output } = context;
       if (args.values !== undefined) {
-        const found = await values[chosen(args.values, kinds, 'there are no values of that kind')](context);
+        const found = await values[oneOf(args.values, valueKinds, 'there are no values of that kind')](context);
         await output.result({ values: found }, found);
         return;
       }
       const none = args.shell === undefined ? 'completions needs <shell>' : 'there are no completions for that shell';
-      const shell = chosen(args.shell, shells, none);
+      const shell = oneOf(args.shell, shells, none);
       const script = completions(shell, await loadCommands());
       await output.result({ shell, script }, script.trimEnd().split('\n'));
     },
   });
 
 /** Finds a word among those that there are. @throws usage */
-function chosen<T extends string>(word: string | undefined, known: readonly T[], none: string): T {
+function oneOf<T extends string>(word: string | undefined, known: readonly T[], none: string): T {
   const found = known.find((each) => each === word);
   if (found !== undefined) return found;
   throw new SealpinError('usage', none, { hint: `choose one of ${known.join(', ')}` });

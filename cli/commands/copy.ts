@@ -88,10 +88,7 @@ async function copyBlob(cid: string, target: Target, sending: Sending, context: 
   return withOwnFile(cid, context, sources, (from) => storeCopy(cid, from, target, sending));
 }
 
-/**
- * Returns what the account knows of its newest file with these bytes.
- * @throws wrong_kind for an encrypted one
- */
+/** Describes the account's newest file with these bytes. @throws wrong_kind for an encrypted one */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const listing = api(await authorizedService(context), context).list({ cid, limit: 1 });
   // The bytes can be read by anyone.
@@ -119,10 +116,7 @@ async function copyFile(fileId: string, target: Target, sending: Sending, contex
   });
 }
 
-/**
- * Gives a copy the description of its file, as far as the API key there may, and warns of what
- * stays behind.
- */
+/** Describes a copy as its file, as far as the API key may, and warns of what stays behind. */
 async function describeCopy(
   about: FileDescription,
   { cid, fileId }: Copied,

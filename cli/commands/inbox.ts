@@ -186,10 +186,7 @@ type OpenedDelivery =
   | { readonly problem: SealpinError };
 type Opener = (file: StoredFile) => Promise<OpenedDelivery>;
 
-/**
- * Returns what opens deliveries: the named private key, else that of the account, else the user's
- * own.
- */
+/** Opens deliveries with the named private key, else that of the account, else the user's own. */
 async function openerOf(key: string | undefined, service: Service, context: Context): Promise<Opener> {
   const http = sdkHttp(service, context);
   const named = key === undefined ? undefined : await readIdentities(key, undefined, context);

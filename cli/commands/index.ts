@@ -1,14 +1,8 @@
-/**
- * The table of commands: names, summaries, and where each is. A command's file is loaded only when
- * it is needed.
- */
+/** The table of commands. A command's file is loaded only when it is needed. */
 import type { Command, Heading } from '../command.ts';
 
 type Make = (heading: Heading) => Command;
-/**
- * The summary of a command, and its file, which exports it as `command`, or under a name where it
- * has several.
- */
+/** Summary and file of a command, with the name of its export where that is not `command`. */
 type CommandRow = readonly [summary: string, load: () => Promise<object>, exported?: string];
 
 /** Files with many commands. */

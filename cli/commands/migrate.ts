@@ -1,7 +1,4 @@
-/**
- * `sealpin migrate`: what the operator of a service does to move files from one pinning service to
- * another.
- */
+/** `sealpin migrate`: the operator moves files from one pinning service to another. */
 import { hinting } from '../terminal/hints.ts';
 import type { Migration, SurveyedPin } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -15,10 +12,7 @@ import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
 import { factLines, shownTime } from '../terminal/fitted-row.ts';
 
-/**
- * Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a
- * deployed service.
- */
+/** Pauses between polls, in ms: a tenth of the time so far, since each wakes 256 objects. */
 const migrationPollMs = { least: 250, most: 10_000, share: 0.1 };
 /** Polls in a row at which all that was left had failed, and could not be copied so far. */
 const refusalsInRow = 5;
@@ -125,10 +119,7 @@ async function cancelMigration(routes: Operator, { from, to }: Ends, context: Co
   await context.output.result({ migration }, migrationLines(migration, context));
 }
 
-/**
- * Asks how far a migration is, until it is done, or all that is left has been refused.
- * @throws conflict when it was cancelled
- */
+/** Asks until all is moved, or all that is left was refused. @throws conflict once cancelled */
 async function follow(routes: Operator, begun: Migration, { output, signal }: Context): Promise<Migration> {
   const { from, to } = begun;
   const progress = output.progress(`moving blobs from ${from} to ${to}`, begun.total, {

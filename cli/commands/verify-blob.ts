@@ -71,10 +71,7 @@ export const command = defineCommand({
   },
 });
 
-/**
- * The blob that an ID stands for, and its file key where the service encrypted it and it is to be
- * opened.
- */
+/** The blob that an ID stands for; to be opened, with its file key if the service encrypted it. */
 async function targetOf(
   id: string,
   isDeep: boolean,

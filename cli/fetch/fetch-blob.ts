@@ -61,10 +61,7 @@ export function isBlobId(text: string): boolean {
   }
 }
 
-/**
- * Extracts the CID and its path from a gateway's URL (https://specs.ipfs.tech/http-gateways/), if
- * it is one.
- */
+/** The CID and its path in a gateway's URL (https://specs.ipfs.tech/http-gateways/). */
 function inUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
   const { hostname, pathname } = new URL(text);
@@ -72,10 +69,7 @@ function inUrl(text: string): string | undefined {
   return kind === 'ipfs' ? `${label}${pathname}` : /^\/ipfs\/(.+)$/.exec(pathname)?.[1];
 }
 
-/**
- * Explains what the text is instead of a blob ID, and what to give. Repeats nothing of it but a
- * CID.
- */
+/** Says what a text is instead of a blob ID, without repeating it, and what to give. */
 function notBlobId(text: string): [detail: string, hint?: string] {
   if (/^https?:\/\//i.test(text)) return ['that is a link without a blob ID', 'give the blob ID: bafkrei… or bafybei…'];
   if (isFileId(text))
@@ -113,10 +107,7 @@ export async function openBlob(
   return { size, read, isHere };
 }
 
-/**
- * Uses a blob, and ends what is still asked for of it afterwards. Fails as `openBlob` with
- * `readFailure`, and as `use`.
- */
+/** Uses a blob, and ends all requests for it. Fails as `openBlob`, `readFailure` and `use`. */
 export async function withBlob<T>(cid: string, context: Context, use: (blob: IpfsFile) => Promise<T>): Promise<T> {
   const { signal, stop } = withStop(context.signal);
   try {
@@ -169,18 +160,12 @@ export function readFailure(error: unknown): unknown {
     : error;
 }
 
-/**
- * Hashes blocks right here: WebCrypto would first copy every byte into another thread, which takes
- * longer.
- */
+/** Hashes blocks right here: WebCrypto would copy every byte into another thread. */
 export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
   return { signal, digest: nodeProvider.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
 }
 
-/**
- * After how long the next source is asked for a block as well, in ms: one that stalls does not hold
- * a download up.
- */
+/** Time until the next source is asked for a block as well, in ms: a stall holds nothing up. */
 const hedgeMs = 3_000;
 
 /** The service, then the configured gateways. @throws service_unreachable when there are none */

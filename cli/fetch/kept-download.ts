@@ -25,10 +25,7 @@ import { pathsIn } from '../io/paths.ts';
 import { sizeText } from '../terminal/size.ts';
 import { openBlob, optionsOf } from './fetch-blob.ts';
 
-/**
- * A smaller blob is fetched again as quickly, and so is one of the local service, whatever its
- * size.
- */
+/** A smaller blob is fetched again as quickly, and so is any of the local service. */
 const worthKeepingBytes = 16 * 1024 * 1024;
 const maxAgeMs = 7 * 24 * 3600 * 1000;
 
@@ -81,14 +78,11 @@ export async function openDownload(cid: string, context: Context) {
   };
 }
 
-/**
- * Opens what is kept of a blob; undefined when nothing can be kept, which is no reason not to
- * fetch.
- */
+/** Opens what is kept of a blob; undefined, and no failure, when nothing can be kept. */
 async function keep(cid: string, size: number, { dataDir, now }: Context): Promise<KeptBlocks | undefined> {
   const { downloads } = pathsIn(dataDir);
   const folder = join(downloads, cid);
-  let held: Held | undefined;
+  let held: HeldFolder | undefined;
   try {
     held = await holdFolder(folder, dataDir);
     if (held === undefined) return undefined;
@@ -120,7 +114,7 @@ async function removeOld(downloads: string, current: string, dataDir: string, no
 }
 
 const blocksName = 'blocks.car';
-type Held = NonNullable<Awaited<ReturnType<typeof holdFolder>>>;
+type HeldFolder = NonNullable<Awaited<ReturnType<typeof holdFolder>>>;
 /** A block whose bytes were verified. */
 type Block = { readonly cid: Cid; readonly bytes: Uint8Array };
 
@@ -129,7 +123,7 @@ class KeptBlocks {
   readonly isContinued: boolean;
   readonly #cid: Cid;
   readonly #folder: string;
-  readonly #held: Held;
+  readonly #held: HeldFolder;
   /** Undefined when no more is kept. */
   #file: FileHandle | undefined;
   #isKeeping: boolean;
@@ -139,7 +133,7 @@ class KeptBlocks {
   readonly #nodes = new Set<string>();
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(o: { cid: Cid; folder: string; held: Held; hasSpace: boolean; isContinued: boolean }) {
+  constructor(o: { cid: Cid; folder: string; held: HeldFolder; hasSpace: boolean; isContinued: boolean }) {
     this.isContinued = o.isContinued;
     this.#cid = o.cid;
     this.#folder = o.folder;

@@ -147,10 +147,7 @@ async function folderDestination(
   };
 }
 
-/**
- * Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
- * Format").
- */
+/** Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar"). */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }

@@ -1,7 +1,4 @@
-/**
- * Receiving what a link leads to: every block verified, every chunk authenticated, and files that
- * appear whole or not at all.
- */
+/** Receiving what a link leads to: verified, authenticated, and whole or not at all. */
 import { sdkHttp } from '../remote/client.ts';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
@@ -58,10 +55,7 @@ export function linkIn(text: string): Link | undefined {
   }
 }
 
-/**
- * Reads a link, and warns where the service has seen its secret.
- * @throws link_invalid, unsupported_version
- */
+/** Reads a link, and warns where the service has seen its secret. Fails as `parseLinkOf`. */
 export function readLink(text: string, { output }: Context): ReceivedLink {
   const { link, exposed } = parseLinkOf(text, 'share', 'blob');
   if (exposed)
@@ -181,10 +175,7 @@ export async function receiveInto(
 
 type PlacesWanted = { readonly force: boolean; readonly extract: boolean };
 
-/**
- * A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive; `isThere`: an
- * earlier run has written it.
- */
+/** A file with its place. `isLeftArchive`: a folder stays an archive; `isThere`: from before. */
 type Planned = {
   readonly file: LinkFile;
   readonly name: string;
@@ -193,10 +184,7 @@ type Planned = {
   readonly isThere: boolean;
 };
 
-/**
- * Chooses where each file goes, under a name that nothing has yet, also on a disk that does not
- * tell capitals from small letters.
- */
+/** Chooses a free name for each file, also on a disk that takes capitals for small letters. */
 async function placesFor(
   files: readonly LinkFile[],
   directory: string,

@@ -1,7 +1,4 @@
-/**
- * The work of the three encrypting commands: read and encrypt, then store, remember and print the
- * blob ID, or write a file.
- */
+/** Encrypting a file or folder, and storing it or writing a file. */
 import { errnoOf } from '../errno.ts';
 import { pathsIn } from '../io/paths.ts';
 import { realpath, stat, writeFile } from 'node:fs/promises';
@@ -39,10 +36,7 @@ import type { destinationFlags, fileArg, newPasswordFlags, passwordArg } from '.
 /** Secret that a file is encrypted with. */
 type Secret = {
   readonly recipients: readonly Recipient[];
-  /**
-   * Tells one way to encrypt from another: the texts of the keys, or how the key is derived from
-   * the password.
-   */
+  /** Tells one way to encrypt from another: texts of keys, or the derivation from a password. */
   readonly kind: readonly string[];
   /** Opens what the recipients can open; undefined where only they can. */
   readonly identity?: Identity;
@@ -293,10 +287,7 @@ function noteNextStep({ identity }: Secret, { local, url }: Service, context: Co
   if (!local) output.note(`to open it: sealpin decrypt <blob_id> <file> --service ${url.href}`);
 }
 
-/**
- * Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its
- * peers.
- */
+/** Says who else can get the bytes of a file in the local service, by the peers of its Kubo. */
 async function describeReach(pins: StoredFile['pins'], context: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';

@@ -1,7 +1,4 @@
-/**
- * Sending files, by link or to an inbox: each is sealed under a key of its own and stored, and a
- * parcel has the keys.
- */
+/** Sending files, by link or to an inbox: each has a key of its own, which a parcel has. */
 import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional } from '../../client/inboxes.ts';
@@ -38,10 +35,7 @@ import { linkedKeyId } from './own-link.ts';
 import { keepStored } from './sealed-names.ts';
 import { sideBySide } from './side-by-side.ts';
 
-/**
- * Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that
- * as.
- */
+/** Files and folders to send; a path `-` is standard input, received as `name`. */
 type OutgoingPaths = {
   readonly paths: readonly string[];
   readonly name: string | undefined;
@@ -183,10 +177,7 @@ type Passing<P, T> = {
   ) => Promise<T>;
 };
 
-/**
- * Stores files and passes their parcel on. What cannot be continued after a failure is removed
- * again.
- */
+/** Stores files and passes their parcel on; removes what cannot be continued after a failure. */
 async function storeAndPass<P extends { readonly words: ParcelWords; readonly signer: ParcelSigner | undefined }, T>(
   { paths, name: standardInput, filter }: OutgoingPaths,
   { service, scopes, inbox, prepare, pass }: Passing<P, T>,
@@ -293,10 +284,7 @@ async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container>
   return { stream: payload, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes), fileKey };
 }
 
-/**
- * Removes what was stored for nothing. What the same command finds stored, or continues, stays, and
- * that is said.
- */
+/** Removes what was stored for nothing; what a later run continues stays, and that is said. */
 async function afterFailure(
   failure: unknown,
   { files, stored, to }: { files: readonly FileToSend[]; stored: readonly StoredPayload[]; to: Destination },

@@ -44,10 +44,7 @@ export async function writeServiceFile(
   return undefined;
 }
 
-/**
- * Returns the path for a file under its own name; without `force` it is numbered where that is
- * taken.
- */
+/** Chooses the path of a file under its own name, numbered where that is taken, unless forced. */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
   const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });

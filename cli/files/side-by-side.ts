@@ -50,10 +50,7 @@ export async function sideBySide<T>(items: readonly T[], o: Transfers<T>, contex
   if (failed !== undefined) throw failures[failed];
 }
 
-/**
- * Calls `act` with each item, at most eight at a time.
- * @throws the first failure, after the others have ended
- */
+/** Acts on each item, at most eight at a time. @throws the first failure, once all have ended */
 export async function forEachOf<T>(items: Iterable<T>, act: (item: T) => Promise<void>): Promise<void> {
   const rest = items[Symbol.iterator]();
   const workers = Array.from({ length: 8 }, async () => {

@@ -1,7 +1,4 @@
-/**
- * Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the
- * plaintext.
- */
+/** Decryption: finds the container, opens it and writes the plaintext. */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
@@ -35,10 +32,7 @@ type Opening = {
 /** Input, keys and destination of a decryption. */
 type Unsealing = Placing &
   Opening & {
-    /**
-     * A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read
-     * as a blob ID.
-     */
+    /** A blob ID in any form, a path that does not read as one, or `-`. */
     readonly blob: string;
     readonly context: Context;
   };

@@ -1,7 +1,4 @@
-/**
- * `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local
- * service, holds.
- */
+/** `sealpin verify --all` and `--local`: all that an account, or the local IPFS node, holds. */
 import { type StoredFile, Verification } from '../../shared/api.ts';
 import { type Code, exitOf, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
@@ -134,10 +131,7 @@ async function readBlob({ cid }: FileToVerify, context: Context): Promise<FileSt
   });
 }
 
-/**
- * Reads a file whose blob is given to nobody, with the API key.
- * @param absent thrown where the service does not have it
- */
+/** Reads a file whose blob nobody else gets. @param absent thrown where the service lacks it */
 async function withKey(
   file: FileToVerify,
   service: ApiCaller,
@@ -150,10 +144,7 @@ async function withKey(
   return cid === file.cid ? { size: bytes } : await told(file, service, context, absent);
 }
 
-/**
- * Has the service compare a file whose layout only it knows.
- * @param absent thrown where it does not have it, either
- */
+/** Has the service compare a file whose layout only it knows. @param absent as for `withKey` */
 async function told(
   { fileId }: FileToVerify,
   service: ApiCaller,

@@ -75,10 +75,7 @@ export function readLife({ opens: times, expires }: Pick<ShareFlagValues, 'opens
 /** What to do about a refusal of how often and how long a share opens. */
 export const lifeHint = 'change --opens or --expires';
 
-/**
- * Prints the link, and says what to do with it.
- * @param what was shared, such as `2 files (1.2 MiB)`
- */
+/** Prints the link, and what to do with it. @param o.what was shared: `2 files (1.2 MiB)` */
 export async function showShare(
   { link, share }: Shared,
   o: { readonly what: string; readonly terms: ShareTerms; readonly service: Service; readonly qr: boolean },

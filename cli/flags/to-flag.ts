@@ -15,10 +15,7 @@ export const toFlag = {
   }),
 } as const;
 
-/**
- * The recipients that `--to` names.
- * @throws usage for an empty name, the codes of `readRecipients`
- */
+/** The recipients that `--to` names. Fails as `namesIn` and `readRecipients`. */
 export async function readTo(values: readonly string[], context: Context): Promise<Recipient[]> {
   return readRecipients(namesIn(values), context, await readContacts(context));
 }

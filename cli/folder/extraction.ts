@@ -17,10 +17,7 @@ import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '.
 import { checkTarget, isInside, namesOf, shortName, UnsafePath, leavingWarning } from './archive-path.ts';
 import { entriesIn, wrongKind } from './part.ts';
 
-/**
- * Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask
- * applies, too.
- */
+/** Permissions that an archive may set, below the umask: no set-user-ID, set-group-ID, sticky. */
 const permissions = 0o777;
 /** The user can always get into what was extracted, and remove it. */
 const ownDirectory = 0o700;

@@ -154,10 +154,7 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
   return undefined;
 }
 
-/**
- * Refuses a file that is not what was found: a link or a pipe may have taken its place.
- * @throws file_changed
- */
+/** Refuses a file that a link or a pipe may have taken the place of. @throws file_changed */
 function refuseChanged(name: string, found: fs.BigIntStats, read: fs.BigIntStats): void {
   if (read.ino !== found.ino || read.dev !== found.dev)
     throw new SealpinError('file_changed', `${name} was replaced while the folder was read`);

@@ -52,10 +52,7 @@ export async function* entriesIn(
     });
 }
 
-/**
- * Explains why a part is not written: it is of another kind than the command writes.
- * @param header of its first entry
- */
+/** Says of what other kind a part is than the command writes. @param header of its first entry */
 export function wrongKind(part: readonly string[], { name, type, linkname = '' }: TarHeader): SealpinError {
   const [what, hint] = ((): [string, string] => {
     if (name !== '' || type === 'directory') return ['a folder', 'make the folder of it with --extract'];

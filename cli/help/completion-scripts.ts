@@ -35,10 +35,7 @@ function groupsOf(commands: readonly Command[]): Group[] {
 const firstWord = ({ name }: Command): string => name.split(' ')[0] ?? '';
 const secondWord = ({ name }: Command): string | undefined => name.split(' ')[1];
 const isGroup = ({ subcommands }: Group): boolean => subcommands.length > 0;
-/**
- * In single quotes: none of our texts has a backslash, and an apostrophe closes and reopens the
- * quotes.
- */
+/** In single quotes, which an apostrophe closes and reopens; no text of ours has a backslash. */
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 const bash = (commands: readonly Command[]): string => {

@@ -4,19 +4,13 @@ import { SealpinError } from '../../shared/errors.ts';
 /** 256 bits of key and 8 of checksum, in words of 11 bits. */
 export const backupWords = 24;
 
-/**
- * The words of a key.
- * @param secret 32 bytes: the scalar of a P-256 key, or the seed of a post-quantum one
- */
+/** The words of a key: 32 bytes, a P-256 scalar or a post-quantum seed. */
 export async function wordsOf(secret: Uint8Array): Promise<string[]> {
   const [{ entropyToMnemonic }, { wordlist }] = await library();
   return entropyToMnemonic(secret, wordlist).split(' ');
 }
 
-/**
- * Takes the words out of a text. Where all are numbered, as `keygen` shows them, the rest does not
- * count.
- */
+/** Takes the words out of a text; where all are numbered, as by `keygen`, those alone. */
 export function splitWords(text: string): string[] {
   const lower = text.toLowerCase();
   let numbered: string[] = [];

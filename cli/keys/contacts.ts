@@ -1,7 +1,4 @@
-/**
- * Contacts: names for the public keys of other people, and for the keys that they sign with, in the
- * data directory.
- */
+/** Contacts: names for other people's public keys, and for those that they sign with. */
 import * as v from 'valibot';
 import { namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -11,10 +8,7 @@ import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 /** Keys of one kind of each contact, by name. */
 export type Contacts = ReadonlyMap<string, readonly string[]>;
 
-/**
- * A file of public keys by the names of contacts.
- * @param name of the file, and of its member with the keys
- */
+/** A file of keys by the names of contacts; `name` is also that of its member. */
 function keysByName(name: 'contacts' | 'signers') {
   const keys = namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1)));
   const shape = v.strictObject({ v: v.literal(1), [name]: keys });
@@ -24,10 +18,7 @@ function keysByName(name: 'contacts' | 'signers') {
   return {
     /** Reads them, in the order of their names. Fails as `readKept`. */
     read: async (context: Context): Promise<Contacts> => contactsIn(await readKept(kept, context)),
-    /**
-     * Changes them, while no other command does. Fails as `changeKept`, and with what `change`
-     * throws.
-     */
+    /** Changes them, while no other command does. Fails as `changeKept` and `change`. */
     change: (context: Context, change: (contacts: Contacts) => Contacts | Promise<Contacts>): Promise<void> =>
       changeKept(kept, context, async (before) => ({
         ...before,
@@ -60,10 +51,7 @@ export function changeContacts(context: Context, change: (kept: ContactKeys) => 
   });
 }
 
-/**
- * Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a
- * recipient needs.
- */
+/** Letters and digits of any script, then some marks: nothing that paths and recipients need. */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._+@-]{0,63}$/u;
 
 /** Checks the name of a contact, and writes it in one way (NFC). @throws usage */

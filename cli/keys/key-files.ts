@@ -96,10 +96,7 @@ export async function readIdentities(
   return parsing(path, () => parseIdentities(text, nodeProvider));
 }
 
-/**
- * The text of a private key file, in the clear. Arguments and errors as for `readIdentities`; it is
- * not parsed.
- */
+/** The text of a private key file, in the clear, not parsed; else as `readIdentities`. */
 export async function readPrivateText(
   file: string | undefined,
   password: string | undefined,
@@ -183,10 +180,7 @@ async function publicKeyText(path: string, context: Context, contacts: Contacts)
   }
 }
 
-/**
- * Refuses a name that is also a file: which key is meant decides who can read, so it is not
- * guessed.
- */
+/** Refuses a name that is also a file: who can read is not guessed. @throws usage */
 async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
   const found = await stat(resolve(cwd, name)).catch(() => undefined);
   if (found === undefined) return;

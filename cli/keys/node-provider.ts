@@ -111,16 +111,10 @@ const x25519: Curve = {
 const scryptAsync = promisify<Uint8Array, Uint8Array, number, openssl.ScryptOptions, Buffer>(openssl.scrypt);
 const pbkdf2Async = promisify(openssl.pbkdf2);
 
-/**
- * Asks for more memory than this only where it is free: a system that overcommits would end the
- * process.
- */
+/** Takes more memory only where it is free: a system that overcommits would end the process. */
 const uncheckedBytes = 2 ** 30 + 2 ** 20;
 
-/**
- * For the command line: ciphers on the main thread, where they cost least; passwords on the thread
- * pool.
- */
+/** Ciphers run on the main thread, where they cost least; passwords on the thread pool. */
 export const nodeProvider: CryptoProvider = {
   name: 'node',
   random: (bytes) => openssl.randomFillSync(new Uint8Array(bytes)),

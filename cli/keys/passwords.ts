@@ -19,10 +19,7 @@ type PasswordSource = {
   readonly 'password-file': string | undefined;
   /** From the command line. */
   readonly argument?: string | undefined;
-  /**
-   * Marks standard input as taken (by the file to encrypt), so that the password cannot come from
-   * it.
-   */
+  /** Marks standard input as taken: the password cannot come from it. */
   readonly stdinTaken?: boolean;
 };
 type NewPasswordSource = PasswordSource & { readonly generate: boolean };
@@ -95,7 +92,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
  */
 export async function askPassword(what: string, context: Context, failed = 0, hint?: string): Promise<string> {
   const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${what}`;
-  return ask(context, (terminal) => terminal.ask(question, context.signal), hint);
+  return askAtTerminal(context, (terminal) => terminal.ask(question, context.signal), hint);
 }
 
 /**
@@ -161,7 +158,7 @@ export async function newPassword(source: NewPasswordSource, guarded: Guarded, c
   if (given === undefined) {
     const isTaken = Object.hasOwn(context.env, 'SEALPIN_PASSWORD');
     const hint = `give it with --password-file${isTaken ? '' : ' or SEALPIN_PASSWORD'}`;
-    return ask(context, (terminal) => askNew(terminal, guarded, context), hint);
+    return askAtTerminal(context, (terminal) => askNew(terminal, guarded, context), hint);
   }
   refuseEmpty(given);
   await warnIfWeak(given, guarded, context);
@@ -186,7 +183,7 @@ async function askNew(terminal: Terminal, guarded: Guarded, context: Context): P
   }
 }
 
-function ask<T>(
+function askAtTerminal<T>(
   context: Context,
   use: (terminal: Terminal) => Promise<T>,
   hint = 'give it with --password-file or SEALPIN_PASSWORD',
@@ -195,10 +192,7 @@ function ask<T>(
   return withTerminal({ interactive: context.interactive, missing, hint }, use);
 }
 
-/**
- * Warns about a weak password at the only moment when it can still be changed.
- * @returns whether it is weak
- */
+/** Warns about a weak password while it can still be changed. @returns whether it is weak */
 async function warnIfWeak(password: string, guarded: Guarded, context: Context): Promise<boolean> {
   const { strengthWarning } = await import('./strength.ts');
   const warning = await strengthWarning(password, guarded);

@@ -1,7 +1,4 @@
-/**
- * Estimate of how long a password resists someone who has the ciphertext. Loaded only when a
- * password is set.
- */
+/** Estimate of how long a password resists who has the ciphertext. Loaded only for new ones. */
 import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import { adjacencyGraphs, dictionary as common } from '@zxcvbn-ts/language-common';
 import { dictionary as english } from '@zxcvbn-ts/language-en';
@@ -20,10 +17,7 @@ const yearSeconds = 365.25 * 24 * 3600;
 /** Sorting its dictionaries takes a while, once. */
 const estimator = new ZxcvbnFactory({ dictionary: { ...common, ...english }, graphs: adjacencyGraphs });
 
-/**
- * Kind of thing that a password guards: it decides what an attacker needs, and what still helps
- * afterwards.
- */
+/** Thing that a password guards: it decides what an attacker needs, and what helps afterwards. */
 export type Guarded = 'blob' | 'file' | 'key' | 'link';
 
 const attackerWith: Readonly<Record<Guarded, string>> = {

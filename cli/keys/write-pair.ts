@@ -1,7 +1,4 @@
-/**
- * Making a key pair and writing its two files: what keygen, key restore and key rotate have in
- * common.
- */
+/** Making a key pair, and writing its two files. */
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
@@ -33,10 +30,7 @@ type PairArgs = Parameters<typeof newPassword>[0] & {
 /** A pair: its 32 secret bytes, and the texts of its files. */
 export type Pair = Readonly<Awaited<ReturnType<typeof makePair>>>;
 
-/**
- * A new pair, or that of 32 secret bytes.
- * @throws random_failed; key_invalid for bytes that are no P-256 key
- */
+/** A new pair, or that of 32 bytes. @throws random_failed; key_invalid for no P-256 key */
 export async function makePair(isPostQuantum: boolean, secret?: Uint8Array) {
   const { nodeProvider } = await import('./node-provider.ts');
   if (isPostQuantum) {

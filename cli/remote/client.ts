@@ -1,4 +1,4 @@
-/** Client of a service: its choice with an API key, its routes, and the SDK over the same requests. */
+/** Client of a service: its choice with an API key, its routes, and the SDK over its requests. */
 import * as shapes from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
@@ -73,10 +73,7 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
-/**
- * The error when there is no service.
- * @param hint replaces the usual one, which starts a service
- */
+/** The error when there is no service; the usual hint starts one. */
 export function noService(hint?: string): SealpinError {
   return new SealpinError('service_unreachable', 'no service is configured, and no local service is running', { hint });
 }
@@ -174,10 +171,7 @@ export async function jsonIn<S extends Shape>(
   }
 }
 
-/**
- * Sends requests whose responses are JSON, and whose bodies are, if they have one. Fails as `call`
- * and `json`.
- */
+/** Sends requests with JSON, if any, for JSON. Fails as `call` and `jsonIn`. */
 export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
   return async <S extends Shape>(shape: S, path: string, method: RequestOptions['method'] = 'GET', body?: unknown) => {
     const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
@@ -293,10 +287,7 @@ async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 /** Responses with these have no body (Fetch standard, "null body status"). */
 const bodiless = new Set([204, 205, 304]);
 
-/**
- * Requests to a service, as the functions of `client/` take them. Fails as they say, and with the
- * codes of `sendRequest`.
- */
+/** Requests to a service for the functions of `client/`. They fail as `sendRequest`, too. */
 export function sdkHttp(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>): ServiceHttp {
   return serviceHttp({
     service: service.url,

@@ -1,7 +1,4 @@
-/**
- * `config.json` of the data directory: the user's own choices. Sealpin reads it and never resets
- * it.
- */
+/** `config.json` of the data directory: the user's own choices, which Sealpin only reads. */
 import { readFile, stat } from 'node:fs/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
@@ -42,10 +39,7 @@ export async function readConfig(dataDir: string): Promise<Config> {
   return { ...config, warning };
 }
 
-/**
- * Line and column where text stops being JSON: the first character that cannot continue a JSON
- * text.
- */
+/** Line and column of the first character that cannot continue a JSON text. */
 function jsonPlace(text: string): string {
   let good = 0;
   for (let bad = text.length + 1; bad - good > 1;) {
@@ -57,10 +51,7 @@ function jsonPlace(text: string): string {
   return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`;
 }
 
-/**
- * Recognizes a possible beginning of JSON: V8 then fails at its end. Its message is not shown,
- * since it repeats the text.
- */
+/** Recognizes the beginning of JSON by V8's failure, whose message would repeat the text. */
 function isStart(text: string): boolean {
   try {
     JSON.parse(text);

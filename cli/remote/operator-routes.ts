@@ -12,10 +12,7 @@ const maxAccounts = 1_000_000;
 
 export type Operator = ReturnType<typeof operator>;
 
-/**
- * The operator's routes of a service. All throw the problem that the service reports, and the codes
- * of `sendRequest`.
- */
+/** The operator's routes of a service. Each fails with its problem, and as `sendRequest`. */
 export function operator(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>) {
   const request = requester(service, context);
   const accountPath = (id: string): string => `v1/operator/accounts/${encodeURIComponent(id)}`;

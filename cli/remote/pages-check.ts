@@ -1,7 +1,4 @@
-/**
- * Comparing what a service sends for its pages with the manifest of a version, as browsers would
- * ask for them.
- */
+/** Comparing the pages of a service, as browsers ask for them, with those of a version. */
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';

@@ -37,10 +37,7 @@ export async function readProfiles(context: Context): Promise<Profiles> {
   return profilesIn(await readKept(profilesFile, context));
 }
 
-/**
- * Changes the profiles, while no other command does. Fails as `changeKept`, and with what `change`
- * throws.
- */
+/** Changes the profiles, while no other command does. Fails as `changeKept` and `change`. */
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
   await changeKept(profilesFile, context, (before) => {
     const { current, profiles } = change(profilesIn(before));

@@ -1,7 +1,4 @@
-/**
- * Choice of the service and API key of a command: the one place that decides (the manual's "Which
- * service").
- */
+/** Choice of service and API key: the one place that decides (manual, "Which service"). */
 import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';

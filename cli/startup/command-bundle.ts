@@ -11,10 +11,7 @@ export const bundleParts = {
   strength: 'cli/keys/strength.ts', // with dictionaries of 1.6 MB, which Node would read for every command
 };
 
-/**
- * Options that the bundles for Node share: CommonJS, which Node loads with less work than ES
- * modules.
- */
+/** Options of the bundles for Node: CommonJS, which Node loads with less work than modules. */
 export const commandOptions = {
   absWorkingDir: packageRoot(),
   bundle: true,

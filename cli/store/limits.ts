@@ -22,10 +22,7 @@ export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health) {
   return { requestBytes: maxUploadBytes, carBytes: maxCarBytes, uploadBytes: maxFileBytes, fileBytes };
 }
 
-/**
- * A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a
- * parcel names them.
- */
+/** A service, and what it takes. `provisional`: it keeps files only if a parcel names them. */
 export type Destination = {
   readonly provisional?: boolean | undefined;
   readonly service: Service;

@@ -51,7 +51,7 @@ const SpoolState = v.object({
 export type SpoolState = Readonly<v.InferOutput<typeof SpoolState>>;
 
 type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
-type Held = NonNullable<Awaited<ReturnType<typeof holdFolder>>>;
+type HeldFolder = NonNullable<Awaited<ReturnType<typeof holdFolder>>>;
 
 const spoolIdBytes = 16;
 const spoolFiles = ['container', 'state.json'];
@@ -111,10 +111,16 @@ export class Spool {
   readonly isIncomplete: boolean;
   readonly #folder: string;
   readonly #environment: World;
-  readonly #held: Held;
+  readonly #held: HeldFolder;
   #state: SpoolState | undefined;
 
-  constructor(o: { folder: string; environment: World; held: Held; state: SpoolState | undefined; isUsed: boolean }) {
+  constructor(o: {
+    folder: string;
+    environment: World;
+    held: HeldFolder;
+    state: SpoolState | undefined;
+    isUsed: boolean;
+  }) {
     this.#folder = o.folder;
     this.#environment = o.environment;
     this.#held = o.held;
@@ -228,10 +234,7 @@ function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError
   });
 }
 
-/**
- * The state; undefined when it is missing, damaged or of another version, or when the ciphertext is
- * not the one it means.
- */
+/** The state; undefined if missing, damaged, of another version or of another ciphertext. */
 async function readState(folder: string): Promise<SpoolState | undefined> {
   const statePath = stateIn(folder);
   const text = await ifMissing(readFile(statePath, 'utf8'), undefined).catch((error: unknown) => {

@@ -13,10 +13,7 @@ import { type Api } from '../remote/client.ts';
 import { storeInPlace } from './in-place.ts';
 import { maxCarBytes } from './limits.ts';
 
-/**
- * A smaller container is buffered until its blob ID is known, so that the service checks it before
- * it keeps it.
- */
+/** A smaller container waits for its blob ID, so that the service checks it before it keeps it. */
 export const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
@@ -67,10 +64,7 @@ type SentContainer = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */
   readonly known: string | undefined;
-  /**
-   * Returns the CID and size of what was sent, once all of it was.
-   * @throws service_answer before that
-   */
+  /** The CID and size of what was sent. @throws service_answer before all of it was */
   computed(): SizedCid;
   /** Ends the reading of the container. */
   cancel(reason: unknown): Promise<void>;
@@ -78,10 +72,7 @@ type SentContainer = {
 type ContainerToStore = Parameters<typeof store>[0];
 type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
 
-/**
- * Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer
- * than the hash.
- */
+/** Hashes right here: WebCrypto would copy every byte into another thread, which takes longer. */
 const digest = nodeProvider.sha256;
 
 const isCar = (bytes: number | undefined): bytes is number =>
@@ -90,10 +81,7 @@ const isCar = (bytes: number | undefined): bytes is number =>
 /** Bytes of the request that stores a container of so many. */
 export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
 
-/**
- * As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker
- * in between need not.
- */
+/** As blocks, hashed here and again by the node that keeps them: so the Worker need not. */
 async function asCar(
   stream: ContainerToStore['stream'],
   bytes: number,
@@ -177,10 +165,7 @@ async function lookUp(
   });
 }
 
-/**
- * Compares what the service stored with what was computed here, and deletes something else again.
- * @throws cid_mismatch
- */
+/** Deletes again what the service stored instead of this. @throws cid_mismatch if it did */
 export async function refuseOther(
   file: Pick<StoredFile, 'fileId' | 'cid' | 'size'>,
   { cid, bytes }: SizedCid,

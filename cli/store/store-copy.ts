@@ -1,7 +1,4 @@
-/**
- * Storing what exists already, at a service: a blob under its own CID, or a file that the service
- * encrypts again.
- */
+/** Storing what exists already: a blob under its CID, or what a service encrypts again. */
 import { createHash } from 'node:crypto';
 import { abandonMs, attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
 import {
@@ -187,10 +184,7 @@ async function inOneRequest(
   }
 }
 
-/**
- * At most so many bytes has the CAR of a file with leaves of 256 KiB, Kubo's default, or larger
- * ones.
- */
+/** The most bytes of the CAR of a file with leaves of 256 KiB, Kubo's default, or more. */
 function carBytes(fileBytes: number): number {
   return fileBytes + Math.ceil(fileBytes / 1000) + 4096;
 }

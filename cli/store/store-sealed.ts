@@ -19,10 +19,7 @@ import { type EncryptedFile, upload, type Uploading } from './upload-blob.ts';
 /** An encrypted file. `expectedBytes`: about how many, for the progress. */
 export type Container = EncryptedFile & { readonly expectedBytes: number | undefined };
 
-/**
- * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that
- * of the container.
- */
+/** A stored file, without pins after a resumable upload. `size` is that of the container. */
 export type StoredContainer = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
   /** File key that opens a payload without a header. */
@@ -91,10 +88,7 @@ export async function storeSealed(input: Input, o: Sealing): Promise<StoredConta
   }
 }
 
-/**
- * Stores a container in one request.
- * @returns undefined, once it is time to, where a resumable upload is worth it
- */
+/** Stores a container in one request. @returns undefined when it is time to do so in parts */
 async function storeAtOnce(
   container: Container,
   o: Sealing,
@@ -137,10 +131,7 @@ async function storeAtOnce(
   }
 }
 
-/**
- * Checks whether a container fits into one request. Of one of unknown length the beginning is read,
- * and put back.
- */
+/** Checks whether a container fits into one request; reads on, and puts back, if not known. */
 async function startOf(
   container: Container,
   requestBytes: number,

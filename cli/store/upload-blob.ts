@@ -1,7 +1,4 @@
-/**
- * Storing a container by a resumable upload: in one run or, after a kill, in the next run of the
- * same command.
- */
+/** Storing a container by a resumable upload, which the same command continues after a kill. */
 import { uploadTransport } from '../remote/client.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { abandonMs, isTemporaryFailure } from '../../client/attempts.ts';
@@ -80,10 +77,7 @@ export async function upload(
   }
 }
 
-/**
- * Removes what an upload kept, if it kept anything: nothing continues it any more. Fails as
- * `openSpool`.
- */
+/** Removes what an upload kept, which nothing continues any more. Fails as `openSpool`. */
 export async function forgetUpload(id: string, context: Context): Promise<void> {
   if (!hasSpool(context.dataDir, id)) return;
   const spool = await openSpool(id, context);
@@ -219,10 +213,7 @@ async function sendUntilStored(state: SpoolState, isResumed: boolean, o: Spooled
   }
 }
 
-/**
- * Creates the upload unless it was created before, asks for its offset, and sends the bytes from
- * there.
- */
+/** Creates the upload unless it is there, asks for its offset, and sends the rest. */
 async function createAndSend(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<UploadedFile> {
   const { spool, transport, context, name, limits, provisional } = o;
   const { output, signal, now } = context;

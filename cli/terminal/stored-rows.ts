@@ -1,7 +1,4 @@
-/**
- * The lines of `sealpin list`: for a terminal of some width, for other programs, or with
- * everything.
- */
+/** The lines of `sealpin list`: for a terminal, for other programs, or with everything. */
 import { fittedRow, isNarrow, localTime } from './fitted-row.ts';
 import { sizeText } from './size.ts';
 
@@ -25,10 +22,7 @@ export type StoredRow = {
   readonly foreign?: true;
 };
 
-/**
- * A line for each file, which never changes its form: blob ID, time (UTC), size, state, name. For
- * other programs.
- */
+/** For other programs, in a form that never changes: blob ID, time (UTC), size, state, name. */
 export function plainLines(rows: readonly StoredRow[]): string[] {
   return rows.map((row) => {
     const time = row.createdAt.slice(0, 16).replace('T', ' ');

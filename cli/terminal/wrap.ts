@@ -1,9 +1,6 @@
 /** Text in lines that fit a terminal. */
 
-/**
- * Breaks a paragraph into lines of at most `columns` characters; a longer word keeps a line of its
- * own.
- */
+/** Breaks a paragraph into lines of at most `columns` characters; longer words stay whole. */
 export function wrap(text: string, columns: number): string[] {
   return fillLines(text.split(/\s+/), columns);
 }
