@@ -98,12 +98,7 @@ async function modifiedInDetails(file: StoredFile, context: Context): Promise<Da
 }
 
 /** Writes the only file that a link leads to. */
-async function receiveOne(
-  link: ReceivedLink,
-  credentials: LinkCredentials,
-  placing: Placing,
-  context: Context,
-): Promise<void> {
+async function receiveOne(link: ReceivedLink, credentials: LinkCredentials, placing: Placing, context: Context) {
   const { output } = context;
   checkPlacing(placing, output);
   // Checked before the link is opened, which counts.

@@ -243,10 +243,7 @@ function senderText(from = '-', signed: ShownSignature | undefined): string {
   return `${signed.name ?? from} (signed${signed.name === undefined ? ` by ${signed.words}` : ''})`;
 }
 
-function deliveryLines(
-  { id, receivedAt, from, files, problem, detail, signed }: ListedDelivery,
-  context: Context,
-): string[] {
+function deliveryLines({ id, receivedAt, from, files, problem, detail, signed }: ListedDelivery, context: Context) {
   const day = receivedAt.slice(0, 10);
   const bytes = files && sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
   const about = bytes === undefined ? day : `${day}  ${bytes}`;

@@ -16,10 +16,7 @@ async function operatorRoutes(context: Context): Promise<Operator> {
   return operator(await operatedService(context), context);
 }
 
-function accountLines(
-  { id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary,
-  context: Context,
-): string[] {
+function accountLines({ id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary, context: Context) {
   const day = createdAt.slice(0, 10);
   const size = quotaBytes === undefined ? sizeText(usage.bytes) : usedText(usage.bytes, quotaBytes);
   const state = disabled ? '  (disabled)' : '';

@@ -62,10 +62,7 @@ export const command = defineCommand({
 type Ends = { readonly from: string; readonly to: string };
 
 /** Both services; those of the local service need no names. @throws usage */
-async function endsOf(
-  { from, to }: { readonly [end in keyof Ends]: string | undefined },
-  context: Context,
-): Promise<Ends> {
+async function endsOf({ from, to }: { readonly [end in keyof Ends]: string | undefined }, context: Context) {
   if (from !== undefined && to !== undefined) return { from, to };
   if (from === undefined && (await findService(context)).local === true) return { from: embeddedId, to: kuboId };
   throw new SealpinError('usage', 'a migration is from one pinning service to another', {
@@ -98,11 +95,7 @@ async function showAll(routes: Operator, context: Context): Promise<number> {
 }
 
 /** Names each file that could not be copied so far, with the reason. */
-async function refusedOf(
-  { pins }: Operator,
-  { state, failed, to }: Migration,
-  { output }: Context,
-): Promise<SurveyedPin[]> {
+async function refusedOf({ pins }: Operator, { state, failed, to }: Migration, { output }: Context) {
   const refused: SurveyedPin[] = [];
   if (state !== 'running' || failed === 0) return refused;
   for (const bad of ['failed', 'lost'] as const)

@@ -73,10 +73,7 @@ export const command = defineCommand({
  * State of a pin as it was seen since a time, in ms. `new`: an upload has made it since, or is
  * about to; `waiting`: its backend did not say anything of it.
  */
-function stateSince(
-  begun: number,
-  { state, reason, attempts, dueAt = '', checkedAt }: SurveyedPin,
-): 'inOrder' | 'new' | 'waiting' | 'copying' | 'bad' {
+function stateSince(begun: number, { state, reason, attempts, dueAt = '', checkedAt }: SurveyedPin) {
   if (Date.parse(dueAt) <= begun + secondMs) return 'waiting';
   if (state === 'lost' || state === 'failed') return 'bad';
   const isFailing = attempts > 0 && reason !== 'underreplicated' && (reason !== undefined || state === 'unpinning');

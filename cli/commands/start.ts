@@ -152,10 +152,7 @@ const kindFlags = ['port', 'kubo-api', 'origin', 'proxy', 'backends'] as const;
 /**
  * Refuses a second start, and names the flags that were not applied. One that ends is waited for.
  */
-async function refuseSecond(
-  context: Context,
-  args: Readonly<Record<(typeof kindFlags)[number], string | undefined>>,
-): Promise<void> {
+async function refuseSecond(context: Context, args: Readonly<Record<(typeof kindFlags)[number], string | undefined>>) {
   const run = await runningService(context);
   if (run === null) return;
   const flags = kindFlags.filter((name) => args[name] !== undefined).map((name) => `--${name}`);

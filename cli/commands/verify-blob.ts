@@ -72,11 +72,7 @@ export const command = defineCommand({
 });
 
 /** The blob that an ID stands for; to be opened, with its file key if the service encrypted it. */
-async function targetOf(
-  id: string,
-  isDeep: boolean,
-  context: Context,
-): Promise<{ readonly cid: string; readonly fileKey?: Uint8Array }> {
+async function targetOf(id: string, isDeep: boolean, context: Context) {
   if (!isFileId(id)) return { cid: parseBlobId(id, '; a file ID, such as 6f1c2d3e-…, works too') };
   const service = await authorizedService(context);
   const { cid, mode, fileId } = await api(service, context).file(parseFileId(id));
@@ -91,11 +87,7 @@ type OpeningArgs = {
   readonly args: Values<typeof keyFlag & typeof passwordFlags>;
 };
 
-async function plaintextOf(
-  stored: ReadableStream<Uint8Array>,
-  { id, fileKey, args }: OpeningArgs,
-  context: Context,
-): Promise<ReadableStream<Uint8Array>> {
+async function plaintextOf(stored: ReadableStream<Uint8Array>, { id, fileKey, args }: OpeningArgs, context: Context) {
   if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, provider: nodeProvider });
   const password = await givenPassword(args, context);
   const opened = await open(stored, { provider: nodeProvider });

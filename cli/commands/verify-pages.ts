@@ -105,11 +105,7 @@ async function healthOf(url: URL, context: Context): Promise<Served> {
  * Verdict on the responses. A service that names another version has other pages, if each reader
  * gets the same; what it names proves nothing, so that is not called the same.
  */
-function verdict(
-  { version }: PagesManifest,
-  { differences, isSteady }: CheckedPages,
-  served: Served,
-): 'same' | 'another-version' | 'changed' {
+function verdict({ version }: PagesManifest, { differences, isSteady }: CheckedPages, served: Served) {
   if (differences.length === 0) return 'same';
   return served.version !== version && isSteady ? 'another-version' : 'changed';
 }

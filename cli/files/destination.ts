@@ -33,10 +33,7 @@ type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWr
  * @returns whether a part of the output stays
  * @throws interrupted, with that as its hint
  */
-export async function abandon(
-  destination: Pick<Sink, 'abort'> | undefined,
-  { signal }: Pick<Context, 'signal'>,
-): Promise<boolean> {
+export async function abandon(destination: Pick<Sink, 'abort'> | undefined, { signal }: Pick<Context, 'signal'>) {
   const isPart = (await destination?.abort()) ?? false;
   if (isPart && isSealpinError(signal.reason, 'interrupted'))
     throw new SealpinError('interrupted', signal.reason.message, {

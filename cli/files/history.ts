@@ -102,10 +102,7 @@ export async function namesInHistory({ dataDir }: Pick<Context, 'dataDir'>): Pro
 }
 
 /** Finds what is remembered of the file that was stored from here as a blob. */
-export async function fileInHistory(
-  cid: string,
-  { dataDir }: Pick<Context, 'dataDir'>,
-): Promise<{ readonly name: string | undefined; readonly modified: Date | undefined }> {
+export async function fileInHistory(cid: string, { dataDir }: Pick<Context, 'dataDir'>) {
   const { entries } = await recall(dataDir);
   const own = entries.filter((entry): entry is StoredEntry => 'cid' in entry && entry.cid === cid);
   // A later line has its new name alone.

@@ -6,7 +6,6 @@ import { nodeProvider } from '../keys/node-provider.ts';
 import { api, authorizedService, sdkHttp } from '../remote/client.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { isShareId, type Link } from '../../shared/link/index.ts';
-import type { ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
 import { sharesPage } from '../../client/sharing.ts';
 import { firstItems } from '../remote/pages.ts';
@@ -21,11 +20,7 @@ import { linkIn } from './received-files.ts';
  * @throws usage, also for a link of another service; link_invalid for an incomplete link,
  * unsupported_version
  */
-export async function ownShare(
-  text: string,
-  done: 'taken back' | 'changed',
-  context: Context,
-): Promise<{ id: string; http: ServiceHttp }> {
+export async function ownShare(text: string, done: 'taken back' | 'changed', context: Context) {
   const { id, link } = parseShare(text, done);
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
@@ -77,11 +72,7 @@ export function linkedKeyId(apiKey: string): string {
  * @throws not_found, usage for a key or a link of another kind, or of another service;
  * link_invalid for an incomplete link
  */
-export async function revokeLinkedKey(
-  text: string,
-  { kind, scope }: Kind,
-  context: Context,
-): Promise<{ label: string; revoked: string[] }> {
+export async function revokeLinkedKey(text: string, { kind, scope }: Kind, context: Context) {
   const link = linkIn(text);
   if (link !== undefined && (link.kind !== kind || !('apiKey' in link)))
     throw new SealpinError('usage', `this is not the link of an ${kind}`, { hint: 'see: sealpin unshare --help' });

@@ -237,12 +237,7 @@ const archiveName = /(?<=.)\.tar$/i;
  * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads,
  * containers and `openDestination`; then no file appears
  */
-export async function receiveFile(
-  file: LinkFile,
-  placing: Placing,
-  service: string,
-  context: Context,
-): Promise<{ readonly size: number; readonly wrote: string }> {
+export async function receiveFile(file: LinkFile, placing: Placing, service: string, context: Context) {
   const { output, signal, stdout } = context;
   const destination = await openDestination({ ...placing, modified: file.modified }, context);
   let download: Awaited<ReturnType<typeof openDownload>> | undefined;

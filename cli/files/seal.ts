@@ -90,9 +90,7 @@ export const oneFile = 'one file is encrypted at a time: name a folder, or send 
  * @throws the codes of `readRecipients`, `encryptAndStore` and `encryptToFile`; usage when standard
  * input is the file and a key
  */
-export async function encryptToKeys(
-  o: Omit<SealingRun, 'secret' | 'format'> & { readonly names: readonly string[] },
-): Promise<void> {
+export async function encryptToKeys(o: Omit<SealingRun, 'secret' | 'format'> & { readonly names: readonly string[] }) {
   if (o.args.file === '-' && o.names.includes('-'))
     throw new SealpinError('usage', 'standard input cannot be both the file and a key');
   const secret = async (): Promise<Secret> => {

@@ -62,10 +62,7 @@ export async function keepStored(
  * needs no password, or `SEALPIN_PASSWORD` has that. What cannot be opened is said in notes.
  * @returns them by file ID; `foreign`: the files beside which the service has those of another
  */
-export async function openDetails(
-  files: readonly StoredFile[],
-  context: Context,
-): Promise<{ readonly details: ReadonlyMap<string, FileDetails>; readonly foreign: ReadonlySet<string> }> {
+export async function openDetails(files: readonly StoredFile[], context: Context) {
   const found = new Map<string, FileDetails>();
   const foreign = new Set<string>();
   const sealed = files.flatMap(({ fileId, cid, details }) => (details === undefined ? [] : [{ fileId, cid, details }]));

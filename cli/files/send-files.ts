@@ -256,11 +256,7 @@ type FileToSend = {
 };
 type StoredPayload = SentFile & ParcelFile & { readonly id: string };
 
-async function storeOne(
-  { path, input, id, name, modified }: FileToSend,
-  to: Destination,
-  context: Context,
-): Promise<StoredPayload> {
+async function storeOne({ path, input, id, name, modified }: FileToSend, to: Destination, context: Context) {
   const { fileId, cid, size, fileKey } = await storeSealed(input, {
     ...to,
     id,

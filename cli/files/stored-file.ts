@@ -30,12 +30,7 @@ type Naming = { readonly name: string | undefined; readonly key: string | undefi
  * @throws not_found, not_encrypted, wrong_kind, decrypt_failed, and the codes of `openBlob`,
  * `readIdentities` and `askPassword`
  */
-export async function storedFileOf(
-  id: string,
-  o: Naming,
-  service: Service,
-  context: Context,
-): Promise<{ readonly file: ParcelFile; readonly fileIds: readonly string[] }> {
+export async function storedFileOf(id: string, o: Naming, service: Service, context: Context) {
   const own = { ...context, ownFile: ownFilesOf(service) };
   if (!isFileId(id)) {
     const cid = parseBlobId(id);
@@ -63,12 +58,7 @@ async function fileAt(cid: string, { name, key }: Naming, context: Context): Pro
 /** The flags of the commands are for the password of what they make. */
 const passwordHint = 'give the one that opens the file now in SEALPIN_PASSWORD; --password-file has the new one';
 
-async function fileKeyOf(
-  stream: ReadableStream<Uint8Array>,
-  cid: string,
-  key: string | undefined,
-  context: Context,
-): Promise<Uint8Array> {
+async function fileKeyOf(stream: ReadableStream<Uint8Array>, cid: string, key: string | undefined, context: Context) {
   const opened = await open(stream, { provider: nodeProvider });
   if (!('fileKey' in opened)) {
     await cancelQuietly(opened.stream);

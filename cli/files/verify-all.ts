@@ -132,12 +132,7 @@ async function readBlob({ cid }: FileToVerify, context: Context): Promise<FileSt
 }
 
 /** Reads a file whose blob nobody else gets. @param absent thrown where the service lacks it */
-async function withKey(
-  file: FileToVerify,
-  service: ApiCaller,
-  context: Context,
-  absent: SealpinError,
-): Promise<FileState> {
+async function withKey(file: FileToVerify, service: ApiCaller, context: Context, absent: SealpinError) {
   const builder = cidBuilder({ digest: nodeProvider.sha256 });
   for await (const chunk of await storedBytes(file, 0, service, context)) await builder.write(chunk);
   const { cid, bytes } = await builder.finish();
@@ -145,12 +140,7 @@ async function withKey(
 }
 
 /** Has the service compare a file whose layout only it knows. @param absent as for `withKey` */
-async function told(
-  { fileId }: FileToVerify,
-  service: ApiCaller,
-  context: Context,
-  absent: SealpinError,
-): Promise<FileState> {
+async function told({ fileId }: FileToVerify, service: ApiCaller, context: Context, absent: SealpinError) {
   for (let asks = 0; asks < mostAsks; asks += 1) {
     const asked = requester(service, context)(Verification, `v1/storage/${fileId}/verification`, 'POST');
     const { done, pins } = await asked.catch((error: unknown) => {

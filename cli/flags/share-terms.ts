@@ -1,6 +1,5 @@
 /** The flags of a share: who may open it, how often and how long, and how its link is shown. */
 import type { Shared } from '../../client/sharing.ts';
-import type { ParcelSigner } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { toggle, valueFlag, type Args, type Values } from '../command.ts';
 import { newPasswordFlags, expiryForms, parseExpiry } from './args.ts';
@@ -55,11 +54,7 @@ export async function readShareTerms(
 }
 
 /** Returns what signs, where the flag or the profile says so. @throws the codes of `ownSigner` */
-export async function signerFor(
-  isAsked: boolean,
-  profile: string | undefined,
-  context: Context,
-): Promise<ParcelSigner | undefined> {
+export async function signerFor(isAsked: boolean, profile: string | undefined, context: Context) {
   const signs = profile !== undefined && (await readProfiles(context)).profiles.get(profile)?.sign === true;
   return isAsked || signs ? ownSigner(context) : undefined;
 }

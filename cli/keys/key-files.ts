@@ -131,12 +131,7 @@ function refusePasted(argument: string, detail: string): void {
   });
 }
 
-async function unprotect(
-  path: string,
-  bytes: Uint8Array,
-  given: string | undefined,
-  context: Context,
-): Promise<string> {
+async function unprotect(path: string, bytes: Uint8Array, given: string | undefined, context: Context) {
   const opened = await open(streamOf(bytes), { provider: nodeProvider });
   if (!('opens' in opened) || opened.opens !== 'password') {
     throw new SealpinError('key_invalid', `${path} is encrypted, but not with a password`, {

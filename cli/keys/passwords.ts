@@ -30,11 +30,7 @@ type NewPasswordSource = PasswordSource & { readonly generate: boolean };
  * @param hint what to do when a second file was meant
  * @throws usage
  */
-export async function refusePathAsPassword(
-  argument: string | undefined,
-  hint: string,
-  context: Context,
-): Promise<void> {
+export async function refusePathAsPassword(argument: string | undefined, hint: string, context: Context) {
   if (argument === undefined || argument === '') return;
   // A text that cannot be a path, for example because it is too long, fails here and is a password.
   const found = await stat(resolve(context.cwd, argument)).catch(() => undefined);

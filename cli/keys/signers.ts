@@ -25,10 +25,7 @@ export async function shownSignature(signed: ParcelSignature, context: Context):
  * Says who sent what came, as they say, who signed it, or why that does not count, and the note.
  * @returns what was said, for other programs
  */
-export async function noteWords(
-  { from, note, signed }: Pick<Parcel, 'from' | 'note' | 'signed'>,
-  context: Context,
-): Promise<Pick<Parcel, 'from' | 'note'> & { readonly signed: ShownSignature | undefined }> {
+export async function noteWords({ from, note, signed }: Pick<Parcel, 'from' | 'note' | 'signed'>, context: Context) {
   const { output } = context;
   if (from !== undefined) output.note(`from ${from} (as they say${signed ? '' : '; not signed'})`);
   const shown = signed && (await noteSignature(signed, context));

@@ -19,10 +19,7 @@ import { findService, type KeyFrom, type Service } from './service-choice.ts';
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key
  * would be sent unencrypted
  */
-export async function authorizedService(
-  context: Context,
-  noneHint?: string,
-): Promise<Service & { readonly apiKey: string }> {
+export async function authorizedService(context: Context, noneHint?: string) {
   const { url, apiKey, keyFrom, local = false, isDirect, profile, gateways } = await findService(context);
   if (url === undefined) throw noService(noneHint);
   refuseUnencrypted(url, 'the API key');
@@ -266,9 +263,7 @@ export function queryOf(values: Readonly<Record<string, string | number | boolea
  * Fetches what the service takes and the API key in use, at the same time.
  * @throws the codes of both; what is wrong with the service comes first
  */
-export async function introduction(
-  routes: Pick<Api, 'health' | 'account'>,
-): Promise<{ readonly health: shapes.Health; readonly key: shapes.AccountDetails['key'] }> {
+export async function introduction(routes: Pick<Api, 'health' | 'account'>) {
   const [health, account] = await Promise.allSettled([routes.health(), routes.account()]);
   if (health.status === 'rejected') throw health.reason;
   if (account.status === 'rejected') throw account.reason;

@@ -179,11 +179,7 @@ function requestHeaders(page: ManifestPage): Record<string, string> {
  * Says in what a response is not that of the manifest; nothing where it is.
  * @param isAgain whether it may say that nothing has changed, with new headers for what is kept
  */
-async function differencesOf(
-  { status, headers, bytes, early }: PageResponse,
-  page: ManifestPage,
-  isAgain: boolean,
-): Promise<string[]> {
+async function differencesOf({ status, headers, bytes, early }: PageResponse, page: ManifestPage, isAgain: boolean) {
   if (status === 429 || status >= 500)
     throw new SealpinError('service_answer', `the service answers with the status ${status}`, {
       hint: 'nothing was found out: try again later',

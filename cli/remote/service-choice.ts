@@ -81,10 +81,7 @@ type KeyChoice = {
 };
 
 // A key that was stored for one service must not go to another one because of a flag.
-function apiKeyFor(
-  url: URL,
-  { context, config, inUse, asked }: KeyChoice,
-): { apiKey: string; keyFrom: KeyFrom } | undefined {
+function apiKeyFor(url: URL, { context, config, inUse, asked }: KeyChoice) {
   const ofProfile = (profile: Profile) => checkApiKey(profile.apiKey, `the profile ${profile.name}`);
   // Who names a profile does not mean the key in the environment, which may be that of another
   // service.

@@ -127,10 +127,7 @@ function computedCid(computed: SizedCid | undefined): SizedCid {
   return computed;
 }
 
-async function* countedChunks(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  onBytes: (bytes: number) => void,
-): AsyncGenerator<Uint8Array> {
+async function* countedChunks(reader: ReadableStreamDefaultReader<Uint8Array>, onBytes: (bytes: number) => void) {
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
     // The chunk is empty once it is sent.
     const { length } = next.value;

@@ -89,11 +89,7 @@ export async function storeSealed(input: Input, o: Sealing): Promise<StoredConta
 }
 
 /** Stores a container in one request. @returns undefined when it is time to do so in parts */
-async function storeAtOnce(
-  container: Container,
-  o: Sealing,
-  canReadAgain: boolean,
-): Promise<StoredContainer | undefined> {
+async function storeAtOnce(container: Container, o: Sealing, canReadAgain: boolean) {
   const { context, limits, routes: api, provisional, service } = o;
   const { isDirect } = service;
   const folder = localPaths(context.dataDir).data;
@@ -132,10 +128,7 @@ async function storeAtOnce(
 }
 
 /** Checks whether a container fits into one request; reads on, and puts back, if not known. */
-async function startOf(
-  container: Container,
-  requestBytes: number,
-): Promise<{ readonly container: Container; readonly isAll: boolean }> {
+async function startOf(container: Container, requestBytes: number) {
   const { stream, bytes } = container;
   if (bytes !== undefined) return { container, isAll: (await bodyBytesOf(bytes)) <= requestBytes };
   const { isAll, startBytes, stream: whole } = await peeked(stream, Math.min(requestBytes, bufferedBytes) + 1);
