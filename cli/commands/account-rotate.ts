@@ -94,12 +94,10 @@ async function showEndings(asking: Asking, context: Context): Promise<boolean> {
   const { uploads } = await routes.listUploads();
   const open = uploads.filter(({ createdBy, state }) => state === 'open' && ends.has(createdBy ?? '')).length;
   if (open > 0) output.note(`${countText(open, 'unfinished upload')} of these keys end with them`);
-  const deliveries = await sealedToAccount(asking, context);
-  if (deliveries > 0)
-    output.warn(
-      `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} sealed to the key before will open no more`,
-    );
-  return deliveries > 0;
+  const lost = await sealedToAccount(asking, context);
+  const what = lost === 1 ? 'a delivery' : `${lost} deliveries`;
+  if (lost > 0) output.warn(`${what} sealed to the key before will open no more`);
+  return lost > 0;
 }
 
 /** Failures of a delivery that a rotation takes nothing from: another key opens it, or none. */

@@ -58,12 +58,11 @@ export const command = defineCommand({
       await output.result({ files, written, fetchedBytes, gone, pruned: args.prune }, []);
       return;
     }
-    if (args.prune || args.generate)
-      throw new SealpinError(
-        'usage',
-        `--check changes nothing: it does not go with --${args.prune ? 'prune' : 'generate'}`,
-        { hint: 'leave one of them out' },
-      );
+    const idle = args.prune ? 'prune' : 'generate';
+    if (args[idle])
+      throw new SealpinError('usage', `--check changes nothing: it does not go with --${idle}`, {
+        hint: 'leave one of them out',
+      });
     await check(args.folder, await givenPassword(args, context), context);
   },
 });
@@ -75,17 +74,13 @@ async function check(folder: string, password: string | undefined, context: Cont
   const { files, bytes, bad, keyFault } = await checkBackup(layoutOf(folder, context), reading, context);
   progress.done();
   for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
-  if (bad.length > 0 && keyFault !== undefined) output.warn(keyFault.message);
-  if (bad.length > 0)
-    throw new SealpinError(
-      'content_mismatch',
-      `${bad.length} of ${countText(files, 'file')} in ${folder} cannot be restored`,
-      {
-        hint:
-          'remove the named files from the folder: the next sealpin backup fetches them again, if ' +
-          'the account has them',
-      },
-    );
+  if (bad.length > 0) {
+    if (keyFault !== undefined) output.warn(keyFault.message);
+    const detail = `${bad.length} of ${countText(files, 'file')} in ${folder} cannot be restored`;
+    const hint =
+      'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them';
+    throw new SealpinError('content_mismatch', detail, { hint });
+  }
   // Another password says nothing about the backup.
   if (keyFault?.code === 'decrypt_failed') throw keyFault;
   if (keyFault !== undefined)

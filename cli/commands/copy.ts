@@ -84,8 +84,7 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
 }
 
 async function copyBlob(cid: string, target: Target, sending: Sending, context: Context): Promise<Copied> {
-  const sources = await sourcesOf(context);
-  return withOwnFile(cid, context, sources, (from) => storeCopy(cid, from, target, sending));
+  return withOwnFile(cid, context, await sourcesOf(context), (from) => storeCopy(cid, from, target, sending));
 }
 
 /** Describes the account's newest file with these bytes. @throws wrong_kind for an encrypted one */

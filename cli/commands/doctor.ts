@@ -165,11 +165,10 @@ function clockFinding(aheadMs: number): Found {
   if (Number.isNaN(aheadMs)) return { state: 'note', text: 'the service does not say what time it is' };
   if (Math.abs(aheadMs) <= maxClockMs) return { text: 'as that of the service' };
   const minutes = Math.round(Math.abs(aheadMs) / minuteMs);
-  throw new SealpinError(
-    'config_invalid',
-    `${countText(minutes, 'minute')} ${aheadMs > 0 ? 'behind' : 'ahead of'} that of the service`,
-    { hint: 'set the clock of this computer: ends of links and files are counted from it' },
-  );
+  const apart = `${countText(minutes, 'minute')} ${aheadMs > 0 ? 'behind' : 'ahead of'}`;
+  throw new SealpinError('config_invalid', `${apart} that of the service`, {
+    hint: 'set the clock of this computer: ends of links and files are counted from it',
+  });
 }
 
 async function keyFinding(service: Service, context: Context): Promise<Found> {

@@ -1,3 +1,4 @@
+import type { PasswordKdf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, toggle } from '../command.ts';
 import { encryptToKeys, encryptWithPassword, oneFile } from '../files/seal.ts';
@@ -43,9 +44,7 @@ export const command = defineCommand({
     }
     if (mix) throw new SealpinError('usage', '--mix goes with --to', { hint: 'leave it out, or name the keys' });
     if (age) refuseBeside('--age', ['fips'], args);
-    const derivation = fips
-      ? ({ name: 'pbkdf2-sha512' } as const)
-      : { name: 'scrypt' as const, logN: context.scryptLogN };
+    const derivation: PasswordKdf = fips ? { name: 'pbkdf2-sha512' } : { name: 'scrypt', logN: context.scryptLogN };
     return await encryptWithPassword({ args, format: age ? 'age' : 'sealpin', derivation, context });
   },
 });

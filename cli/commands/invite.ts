@@ -59,8 +59,7 @@ export const inviteList = defineCommand({
   examples: [{ command: 'sealpin invite list', does: 'Who may send files, and until when' }],
   async run({ context }) {
     const { output, signal } = context;
-    const http = sdkHttp(await authorizedService(context), context);
-    const listed = await invitations(http).list({ signal });
+    const listed = await invitations(sdkHttp(await authorizedService(context), context)).list({ signal });
     const lines = listed.flatMap((key) => invitationLines(key, context));
     await output.result({ invitations: listed }, lines);
     if (listed.length === 0) output.note('nobody is invited');

@@ -37,10 +37,9 @@ export const command = defineCommand({
     const { mode } = args;
     if (mode !== undefined && mode !== 'encrypted' && mode !== 'plain')
       throw new SealpinError('usage', '--mode must be encrypted or plain');
-    const { stdout } = context;
+    const { output, stdout } = context;
     const { entries, damagedLines } = await recall(context.dataDir);
-    for (const line of damagedLines)
-      context.output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
+    for (const line of damagedLines) output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
     // The service does not know the names, so all files are asked for.
     const account = await accountFiles({ limit: args.name === undefined ? limit : Infinity, mode }, context);
     const own = notDeleted(entries);
@@ -53,10 +52,9 @@ export const command = defineCommand({
     const long = longLines(shown).flatMap((line) =>
       line.startsWith('  ') ? factLines(line.slice(0, 11), line.slice(11), context) : [line],
     );
-    await context.output.result({ files: shown }, args.long ? long : short);
-    if (rows.length === 0) context.output.note(all.length === 0 ? 'nothing is stored yet' : 'no file matches');
-    if (rows.length > limit || account?.complete === false)
-      context.output.note(`there are more: --limit ${limit * 10}`);
+    await output.result({ files: shown }, args.long ? long : short);
+    if (rows.length === 0) output.note(all.length === 0 ? 'nothing is stored yet' : 'no file matches');
+    if (rows.length > limit || account?.complete === false) output.note(`there are more: --limit ${limit * 10}`);
   },
 });
 

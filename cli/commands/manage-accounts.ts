@@ -47,6 +47,7 @@ export const accountCreate = defineCommand({
     },
   ],
   async run({ args, context }) {
+    const { output } = context;
     const quotaBytes = args.quota === undefined ? undefined : parseSize(args.quota, 'the quota');
     const recovery = args.recovery === undefined ? undefined : await recoveryKey(args.recovery, context);
     const service = await operatedService(context);
@@ -54,13 +55,11 @@ export const accountCreate = defineCommand({
     const same = (await listAccounts()).find(({ label }) => label === args.label);
     const { account, apiKey, key } = await createAccount({ label: args.label, quotaBytes, recovery });
     if (same !== undefined)
-      context.output.warn(
-        `another account is called "${visible(same.label)}", too: tell them apart by ID (${same.id})`,
-      );
-    context.output.note(`account "${visible(account.label)}" (ID ${account.id})`);
-    context.output.note('its first API key, with all scopes, is shown only this once');
-    context.output.note(`its holder uses it with: sealpin login ${service.url.href}`);
-    await context.output.result({ account, apiKey, key }, [apiKey]);
+      output.warn(`another account is called "${visible(same.label)}", too: tell them apart by ID (${same.id})`);
+    output.note(`account "${visible(account.label)}" (ID ${account.id})`);
+    output.note('its first API key, with all scopes, is shown only this once');
+    output.note(`its holder uses it with: sealpin login ${service.url.href}`);
+    await output.result({ account, apiKey, key }, [apiKey]);
   },
 });
 

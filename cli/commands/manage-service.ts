@@ -38,21 +38,15 @@ export const serviceBackup = defineCommand({
     const { output } = context;
     const folder = serviceFolder(args.dir, context);
     const passwordFlag = args['password-file'] === undefined ? 'generate' : 'password-file';
-    const given = (['to', 'without-secrets', 'check', passwordFlag] as const).filter(
+    const [one, other] = (['to', 'without-secrets', 'check', passwordFlag] as const).filter(
       (name) => args[name] !== undefined && args[name] !== false,
     );
-    if (given.length > 1)
-      throw new SealpinError('usage', `--${given[0]} does not go with --${given[1]}`, {
-        hint: 'leave one of them out',
-      });
+    if (other !== undefined)
+      throw new SealpinError('usage', `--${one} does not go with --${other}`, { hint: 'leave one of them out' });
     if (args.check) {
       const { files, bad, takenAt } = await checkService(folder, context);
-      refuseBad(
-        bad,
-        'of the backup cannot be restored',
-        'remove the named files: the next run copies them again',
-        context,
-      );
+      const hint = 'remove the named files: the next run copies them again';
+      refuseBad(bad, 'of the backup cannot be restored', hint, context);
       output.note(`all databases and ${countText(files, 'file')} in ${args.dir} are intact, as of ${takenAt}`);
       await output.result({ takenAt, files }, []);
       return;

@@ -37,9 +37,9 @@ export const command = defineCommand({
     { command: 'sealpin migrate --status', does: 'How far they are' },
   ],
   async run({ args, context }) {
-    const chosen = (['background', 'status', 'cancel'] as const).filter((flag) => args[flag]);
-    if (chosen.length > 1)
-      throw new SealpinError('usage', `--${chosen[0]} and --${chosen[1]} do not go together`, {
+    const [one, other] = (['background', 'status', 'cancel'] as const).filter((flag) => args[flag]);
+    if (other !== undefined)
+      throw new SealpinError('usage', `--${one} and --${other} do not go together`, {
         hint: 'see: sealpin migrate --help',
       });
     const routes = operator(await operatedService(context), context);

@@ -60,10 +60,7 @@ function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile
   const found = [...ofShare, 'unnamed', 'service', 'profile'].find(
     (name) => given[name] !== undefined && given[name] !== false,
   );
-  if (found !== undefined)
-    throw new SealpinError(
-      'usage',
-      `--${found} has no effect with --inbox: only the owner of the inbox opens the files`,
-      { hint: 'leave one of them out' },
-    );
+  if (found === undefined) return;
+  const detail = `--${found} has no effect with --inbox: only the owner of the inbox opens the files`;
+  throw new SealpinError('usage', detail, { hint: 'leave one of them out' });
 }

@@ -37,12 +37,8 @@ export const command = defineCommand({
     const service = await authorizedService(context);
     const { key } = await introduction(api(service, context));
     requireScopes(key.scopes, ['read', 'write']);
-    if (expiresAt !== undefined)
-      requireScopes(
-        key.scopes,
-        ['delete'],
-        '--expires ends a file, which is deleting it: use a key with read, write and delete',
-      );
+    const hint = '--expires ends a file, which is deleting it: use a key with read, write and delete';
+    if (expiresAt !== undefined) requireScopes(key.scopes, ['delete'], hint);
     const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
     const files: StoredFile[] = [];
     const until =

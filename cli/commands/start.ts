@@ -156,9 +156,8 @@ async function refuseSecond(context: Context, args: Readonly<Record<(typeof kind
   const run = await runningService(context);
   if (run === null) return;
   const flags = kindFlags.filter((name) => args[name] !== undefined).map((name) => `--${name}`);
-  const unused =
-    flags.length === 0 ? '' : `; ${flags.join(' and ')} ${flags.length === 1 ? 'was' : 'were'} not applied`;
-  throw new SealpinError('already_running', `the local service is already running at ${run.url}${unused}`, {
+  const rest = flags.length === 0 ? '' : `; ${flags.join(' and ')} ${flags.length === 1 ? 'was' : 'were'} not applied`;
+  throw new SealpinError('already_running', `the local service is already running at ${run.url}${rest}`, {
     hint: flags.length === 0 ? 'see: sealpin status' : 'stop it first with: sealpin stop',
   });
 }

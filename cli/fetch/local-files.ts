@@ -58,8 +58,7 @@ export function localFiles(url: URL, service: BlockSource, context: Context): Bl
       return bytes;
     },
     async read(cid, offset, length, signal) {
-      const range = `&entity-bytes=${offset}:${offset + length - 1}`;
-      return bytesOfRuns(await placesOf(cid, range, signal), folder);
+      return bytesOfRuns(await placesOf(cid, `&entity-bytes=${offset}:${offset + length - 1}`, signal), folder);
     },
   };
 }

@@ -247,9 +247,8 @@ export async function receiveFile(file: LinkFile, placing: Placing, service: str
     const plaintext = await openWithFileKey(download.stream, { fileKey: file.fileKey, provider: nodeProvider });
     // Of an archive, what is written is less than what is read.
     let read = 0;
-    const counted = placing.extract
-      ? observed(plaintext, { onChunk: ({ length }) => void (read += length) })
-      : plaintext;
+    const onChunk = ({ length }: Uint8Array) => void (read += length);
+    const counted = placing.extract ? observed(plaintext, { onChunk }) : plaintext;
     const isShown = placing.outputFile === '-' && stdout.isTTY;
     const progress = isShown ? silentProgress : output.progress('fetching and decrypting', file.size);
     const { bytes, wrote } = await destination.fill(counted, { progress, signal, onWritten: release });

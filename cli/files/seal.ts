@@ -231,8 +231,8 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
     });
     const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
     const { cid, fileId, size: bytes } = file;
-    const modified = modifiedOf(input);
-    await keepStored({ cid, fileId, bytes, name: name || undefined, modified }, service, context, args);
+    const kept = { cid, fileId, bytes, name: name || undefined, modified: modifiedOf(input) };
+    await keepStored(kept, service, context, args);
     if (service.local && !output.json) {
       // The file is stored, even if this question fails, or the API key may not ask it.
       const asked = file.pins ? undefined : await routes.list({ cid, limit: 1 }).catch(() => undefined);
@@ -291,8 +291,7 @@ async function describeReach(pins: StoredFile['pins'], context: Context): Promis
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
   const { control } = await import('../local/control.ts');
   // The file is stored, even if this question fails.
-  const status = await control(context, 'status').catch(() => undefined);
-  const kubo = status?.kubo;
+  const kubo = (await control(context, 'status').catch(() => undefined))?.kubo;
   const at = kubo === undefined ? 'the Kubo of the local service' : `the Kubo at ${kubo.url}`;
   const peers = kubo?.status === 'ok' ? kubo.peers : undefined;
   const others = 'anyone with the blob ID can fetch the encrypted bytes';

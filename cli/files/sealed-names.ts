@@ -44,11 +44,9 @@ export async function keepStored(
   if (name === undefined || unnamed || !existsSync(publicKey)) return;
   try {
     const recipients = await readRecipients([publicKey], context);
+    const other = 'a service keeps names for a P-256 public.key, and yours is of another kind';
     if (recipients.some(({ text }) => text?.startsWith('age1tag1') !== true))
-      throw new SealpinError(
-        'key_invalid',
-        'a service keeps names for a P-256 public.key, and yours is of another kind',
-      );
+      throw new SealpinError('key_invalid', other);
     const details = await sealFileDetails({ cid: file.cid, name, modified }, { recipients, provider: nodeProvider });
     await api(service, context).setDetails(file.fileId, Buffer.from(details).toString('base64'));
   } catch (error) {

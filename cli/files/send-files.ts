@@ -198,8 +198,7 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
       const name = parseName(await receivedName(path, standardInput, context.cwd), path === '-' ? '--name' : path);
       const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
       // Who hands something over may not want to say when they had it.
-      const modified = inbox === undefined ? modifiedOf(input) : undefined;
-      files.push({ path, input, id, name, modified });
+      files.push({ path, input, id, name, modified: inbox === undefined ? modifiedOf(input) : undefined });
       refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
     }
     const inputs = files.map(({ input }) => input);
@@ -318,12 +317,10 @@ async function didRemove(stored: readonly StoredPayload[], service: Service, { t
 /** A service that refuses the share would have stored everything for nothing. */
 function refuseKey(has: readonly string[], needs: readonly ('write' | 'share')[]): void {
   const missing = needs.find((scope) => !has.includes(scope));
-  if (missing !== undefined)
-    throw new SealpinError(
-      'insufficient_scope',
-      `the API key may not ${missing === 'write' ? 'store files' : 'share'}`,
-      { hint: `use a key with the scopes write and share, such as: sealpin key create <label> --scopes write,share` },
-    );
+  if (missing === undefined) return;
+  const detail = `the API key may not ${missing === 'write' ? 'store files' : 'share'}`;
+  const hint = 'use a key with the scopes write and share, such as: sealpin key create <label> --scopes write,share';
+  throw new SealpinError('insufficient_scope', detail, { hint });
 }
 
 /** Returns the name under which the receiver gets a file. */

@@ -126,8 +126,7 @@ export async function decryptWithKeys(
 ): Promise<void> {
   if (o.blob === '-' && key.file === '-')
     throw new SealpinError('usage', 'standard input cannot be both the container and the key');
-  const stdinTaken = o.blob === '-' || key.file === '-';
-  const password = await givenPassword({ ...key, stdinTaken }, context);
+  const password = await givenPassword({ ...key, stdinTaken: o.blob === '-' || key.file === '-' }, context);
   const identities = await readIdentities(key.file, password, context);
   await decryptTo({ ...o, given: 'keys', find: async () => identities, context });
 }
@@ -184,12 +183,9 @@ export async function openWith(
   }
   if (opened.kind === 'plain') {
     const plain = isLocal(o.blob) ? await refuseCar(opened.stream) : opened.stream;
-    if (o.given !== undefined)
-      throw new SealpinError(
-        'not_encrypted',
-        'it is not encrypted, and a password or key was given: nothing was written',
-      );
-    return plain;
+    if (o.given === undefined) return plain;
+    const detail = 'it is not encrypted, and a password or key was given: nothing was written';
+    throw new SealpinError('not_encrypted', detail);
   }
   if (o.given !== undefined && o.given !== opened.opens) {
     throw opened.opens === 'keys'

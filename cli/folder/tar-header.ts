@@ -25,7 +25,7 @@ export type TarEntry = {
 /** The blocks before the content of an entry. Owners are left out. */
 export function tarHeader(entry: TarEntry): Uint8Array {
   const { path, target, bytes, seconds } = entry;
-  const records = {
+  const extra = {
     // What begins a field is taken for the mark of an encoding there, but not in an extended
     // header.
     path: isPlain(path) ? undefined : path,
@@ -33,7 +33,7 @@ export function tarHeader(entry: TarEntry): Uint8Array {
     size: bytes > largestNumber ? bytes : undefined,
     mtime: seconds > largestNumber || seconds < 0 ? seconds : undefined,
   };
-  const texts = Object.entries(records).flatMap(([key, value]) =>
+  const texts = Object.entries(extra).flatMap(([key, value]) =>
     value === undefined ? [] : record(`${key}=${value}\n`),
   );
   const type = { file: '0', directory: '5', symlink: '2' }[entry.type];

@@ -40,11 +40,8 @@ export async function secretOf(words: readonly string[]): Promise<Uint8Array> {
     return mnemonicToEntropy(words.join(' '), wordlist);
   } catch {
     // The library's error could repeat the words.
-    throw new SealpinError(
-      'key_invalid',
-      'the checksum of the words does not match: one is wrong, or two are swapped',
-      { hint },
-    );
+    const detail = 'the checksum of the words does not match: one is wrong, or two are swapped';
+    throw new SealpinError('key_invalid', detail, { hint });
   }
 }
 

@@ -179,11 +179,9 @@ async function publicKeyText(path: string, context: Context, contacts: Contacts)
 async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
   const found = await stat(resolve(cwd, name)).catch(() => undefined);
   if (found === undefined) return;
-  throw new SealpinError(
-    'usage',
-    `${name} is a contact, and also a ${found.isDirectory() ? 'directory' : 'file'} here`,
-    { hint: `for the file write ./${name}; for the contact change to another directory` },
-  );
+  const detail = `${name} is a contact, and also a ${found.isDirectory() ? 'directory' : 'file'} here`;
+  const hint = `for the file write ./${name}; for the contact change to another directory`;
+  throw new SealpinError('usage', detail, { hint });
 }
 
 /** A recipient as it is shown in a message: some are 2,000 characters long. */

@@ -35,11 +35,8 @@ export async function refusePathAsPassword(argument: string | undefined, hint: s
   // A text that cannot be a path, for example because it is too long, fails here and is a password.
   const found = await stat(resolve(context.cwd, argument)).catch(() => undefined);
   if (found === undefined) return;
-  throw new SealpinError(
-    'usage',
-    `${argument} is a ${found.isDirectory() ? 'directory' : 'file'}, and would be used as the password`,
-    { hint: `${hint}; for a password of that text use --password-file` },
-  );
+  const detail = `${argument} is a ${found.isDirectory() ? 'directory' : 'file'}, and would be used as the password`;
+  throw new SealpinError('usage', detail, { hint: `${hint}; for a password of that text use --password-file` });
 }
 
 /**

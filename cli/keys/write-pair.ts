@@ -123,11 +123,8 @@ async function showWords(secret: Uint8Array, what: string, { output, stderr }: C
   const wordsInLine = isNarrow(columnsOf(stderr)) ? 2 : 4;
   const words = (await wordsOf(secret)).map((word, index) => `${String(index + 1).padStart(2)} ${word.padEnd(8)}`);
   output.note(`backup words, for paper: they are shown only this once, and ${what}`);
-  for (let at = 0; at < words.length; at += wordsInLine)
-    output.secret(
-      words
-        .slice(at, at + wordsInLine)
-        .join('  ')
-        .trimEnd(),
-    );
+  for (let at = 0; at < words.length; at += wordsInLine) {
+    const line = words.slice(at, at + wordsInLine).join('  ');
+    output.secret(line.trimEnd());
+  }
 }

@@ -106,10 +106,8 @@ export function responseProblem(
 ): SealpinError {
   const { text } = response;
   if (response.status === 503 && isDegraded(text)) {
-    return new SealpinError(
-      'pinning_unavailable',
-      `${url.host} is degraded: a part of it does not respond, so some requests can fail`,
-    );
+    const detail = `${url.host} is degraded: a part of it does not respond, so some requests can fail`;
+    return new SealpinError('pinning_unavailable', detail);
   }
   const problem = parseProblem(text);
   const retryAfter = headerOf(response, 'retry-after');

@@ -34,9 +34,7 @@ export type Destination = {
 /** Refuses what the service would refuse at its end. @throws too_large */
 export function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
   if (bytes === undefined || maxBytes === null || bytes <= maxBytes) return;
-  throw new SealpinError(
-    'too_large',
-    `the file has ${sizeText(bytes)}; this service accepts at most ${sizeText(maxBytes)}`,
-    { hint: 'use a service with a higher limit; the local one (sealpin start) accepts any size' },
-  );
+  const detail = `the file has ${sizeText(bytes)}; this service accepts at most ${sizeText(maxBytes)}`;
+  const hint = 'use a service with a higher limit; the local one (sealpin start) accepts any size';
+  throw new SealpinError('too_large', detail, { hint });
 }

@@ -4,7 +4,7 @@
  * is; neither holds a key in the clear, or a password. A spool without `state.json` is not
  * complete, and is never continued.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { createReadStream, existsSync, statSync, utimesSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -60,10 +60,7 @@ const spoolFiles = ['container', 'state.json'];
  * The name of the spool that a command continues: the same for the same parts in the same order.
  */
 export function spoolId(parts: readonly string[]): string {
-  return createHash('sha256')
-    .update(JSON.stringify(parts))
-    .digest('hex')
-    .slice(0, 2 * spoolIdBytes);
+  return hash('sha256', JSON.stringify(parts)).slice(0, 2 * spoolIdBytes);
 }
 
 /** Checks whether a killed or failed command left something under this name. */

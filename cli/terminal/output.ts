@@ -82,13 +82,9 @@ export function streamFailure(error: Error): SealpinError {
   const code = errnoOf(error);
   if (code === 'ENOSPC')
     return new SealpinError('disk_full', 'the disk that standard output writes to is full', { cause: error });
-  return new SealpinError(
-    'file_unwritable',
-    code === 'EPIPE'
-      ? 'the program that reads the output has closed it'
-      : `standard output cannot be written (${code ?? error.name})`,
-    { cause: error },
-  );
+  const closed = code === 'EPIPE' ? 'the program that reads the output has closed it' : undefined;
+  const detail = closed ?? `standard output cannot be written (${code ?? error.name})`;
+  return new SealpinError('file_unwritable', detail, { cause: error });
 }
 
 /** Writes and waits until the stream has taken it. @throws file_unwritable, disk_full */
