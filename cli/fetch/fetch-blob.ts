@@ -94,11 +94,7 @@ function notBlobId(text: string): [detail: string, hint?: string] {
  * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer,
  * and pinning_timeout, which `readFailure` converts; the streams fail with the same
  */
-export async function openBlob(
-  cid: string,
-  context: Context,
-  onBlock?: OpenOptions['onBlock'],
-): Promise<IpfsFile & { readonly isHere: boolean }> {
+export async function openBlob(cid: string, context: Context, onBlock?: OpenOptions['onBlock']) {
   const { sources, isHere } = await findSources(context);
   // What is kept is written while the next block is read, and so its memory cannot be used again.
   const pool = isHere ? memory : undefined;

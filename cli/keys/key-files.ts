@@ -15,7 +15,6 @@ import {
   signersIn,
   sniff,
   type Format,
-  type Identity,
   type Recipient,
 } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -37,11 +36,7 @@ const recipientText = /^(?:age1[0-9a-z]+$|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ )/;
  * @throws key_invalid with the name of the file or contact, file_unreadable; usage when a name is
  * both a file and a contact
  */
-export async function readRecipients(
-  names: readonly string[],
-  context: Context,
-  contacts: Contacts = new Map(),
-): Promise<Recipient[]> {
+export async function readRecipients(names: readonly string[], context: Context, contacts: Contacts = new Map()) {
   const recipients: Recipient[] = [];
   for (const file of names) {
     refusePasted(file, 'expected public keys, got a private key');
@@ -87,21 +82,13 @@ export async function readPublicKeys(name: string, context: Context): Promise<Pu
  * @throws key_invalid with the name of the file, file_not_found when none is named and the data
  * directory has none, file_unreadable, decrypt_failed
  */
-export async function readIdentities(
-  file: string | undefined,
-  password: string | undefined,
-  context: Context,
-): Promise<Identity[]> {
+export async function readIdentities(file: string | undefined, password: string | undefined, context: Context) {
   const { path, text } = await readPrivateText(file, password, context);
   return parsing(path, () => parseIdentities(text, nodeProvider));
 }
 
 /** The text of a private key file, in the clear, not parsed; else as `readIdentities`. */
-export async function readPrivateText(
-  file: string | undefined,
-  password: string | undefined,
-  context: Context,
-): Promise<{ readonly path: string; readonly text: string; readonly isProtected: boolean }> {
+export async function readPrivateText(file: string | undefined, password: string | undefined, context: Context) {
   if (file !== undefined) refusePasted(file, 'expected a file name, got a private key');
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;

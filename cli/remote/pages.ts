@@ -38,11 +38,7 @@ export async function* pages<K extends string, T>(
 }
 
 /** The first items of a list, and whether these are all. Fails as `pages`. */
-export async function firstItems<K extends string, T>(
-  most: number,
-  member: K,
-  ask: Ask<K, T>,
-): Promise<{ items: T[]; isComplete: boolean }> {
+export async function firstItems<K extends string, T>(most: number, member: K, ask: Ask<K, T>) {
   const items: T[] = [];
   let isComplete = false;
   for await (const page of pages(member, ask, most)) {

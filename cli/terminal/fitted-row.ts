@@ -18,11 +18,7 @@ type Row = { readonly about: string; readonly name: string; readonly below: read
 type Terminal = { readonly stdout: OutputStream };
 
 /** The lines of a row; for other programs one, which is `plain`. */
-export function rowLines(
-  row: Row,
-  { stdout }: Terminal,
-  plain = [...row.below, row.about, row.name].join('  '),
-): string[] {
+export function rowLines(row: Row, { stdout }: Terminal, plain = [...row.below, row.about, row.name].join('  ')) {
   return stdout.isTTY === true ? fittedRow(row, columnsOf(stdout)) : [plain];
 }
 
