@@ -1,13 +1,7 @@
 /** Storing what exists already: a blob under its CID, or what a service encrypts again. */
 import { createHash } from 'node:crypto';
 import { abandonMs, attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
-import {
-  createUpload,
-  endUpload,
-  sendUpload,
-  type UploadedFile,
-  type UploadSource,
-} from '../../client/resumable-upload.ts';
+import * as tus from '../../client/resumable-upload.ts';
 import { attachment } from '../../client/attachment.ts';
 import { partBytes } from '../../client/upload-in-parts.ts';
 import { NewlyStoredFile } from '../../shared/api.ts';
@@ -55,19 +49,14 @@ const anyType = 'application/octet-stream';
  * @throws not_found, content_mismatch and the other codes of the sources; too_large; cid_mismatch;
  * what the service refuses with
  */
-export async function storeCopy(
-  cid: string,
-  sources: readonly BlockSource[],
-  target: Target,
-  o: CopySending,
-): Promise<Copied> {
+export async function storeCopy(cid: string, sources: readonly BlockSource[], target: Target, o: CopySending) {
   const { routes, limits, context } = target;
   const { signal, stop } = withStop(context.signal);
   const options = optionsOf({ signal, timeouts: context.timeouts });
   try {
     const file = await openFile(cid, sources, options);
     refuseLarge(file.size, limits.fileBytes);
-    let stored: UploadedFile;
+    let stored: tus.UploadedFile;
     const fits = file.size <= limits.carBytes && carBytes(file.size) <= (limits.requestBytes ?? Infinity);
     if (fits || file.size > limits.uploadBytes) {
       const headers = { 'content-type': carType };
@@ -117,7 +106,7 @@ export async function storeEncrypted(
   const filename = cleanFilename(name);
   refuseLarge(bytes, limits.fileBytes);
   if (limits.requestBytes !== null && bytes > limits.requestBytes) {
-    const source: UploadSource = {
+    const source: tus.UploadSource = {
       bytes,
       async *read(start, end) {
         yield* copiedChunks(await decryptRange({ start, end }));
@@ -192,22 +181,22 @@ function carBytes(fileBytes: number): number {
 /** Stores in several requests, and continues what an earlier call with the same key began. */
 async function inParts(
   { service, limits, context }: Target,
-  source: UploadSource,
+  source: tus.UploadSource,
   o: { readonly cid?: string; readonly encryptAs?: string; readonly idempotencyKey: string },
   onBytes: (bytes: number) => void,
-): Promise<UploadedFile> {
+): Promise<tus.UploadedFile> {
   const { signal } = context;
   const maxBodyBytes = Math.min(limits.requestBytes ?? Infinity, partBytes);
   const transport = uploadTransport(service, context);
-  const send = async (idempotencyKey: string): Promise<UploadedFile> => {
-    const uploadId = await createUpload(transport, { ...o, bytes: source.bytes, idempotencyKey }, { signal });
+  const send = async (idempotencyKey: string): Promise<tus.UploadedFile> => {
+    const uploadId = await tus.createUpload(transport, { ...o, bytes: source.bytes, idempotencyKey }, { signal });
     try {
-      return await sendUpload(transport, uploadId, source, { signal, maxBodyBytes, onBytes });
+      return await tus.sendUpload(transport, uploadId, source, { signal, maxBodyBytes, onBytes });
     } catch (error) {
       // Otherwise the next call with the same key continues it; else it ends by itself in some
       // days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
-        await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
+        await tus.endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
       throw error;
     }
   };

@@ -2,13 +2,7 @@
 import { uploadTransport } from '../remote/client.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { abandonMs, isTemporaryFailure } from '../../client/attempts.ts';
-import {
-  createUpload,
-  endUpload,
-  sendUpload,
-  type Transport,
-  type UploadedFile,
-} from '../../client/resumable-upload.ts';
+import * as tus from '../../client/resumable-upload.ts';
 import { type Identity, open, parseApiKey, type UploadSeal, uploadSeal } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
@@ -63,11 +57,11 @@ const maxCreations = 3;
  */
 export async function upload(
   options: Uploading,
-): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array | undefined }> {
-  const tus = { ...options, transport: uploadTransport(options.service, options.context) };
-  await removeLeftovers(tus);
+): Promise<tus.UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array | undefined }> {
+  const overTus = { ...options, transport: uploadTransport(options.service, options.context) };
+  await removeLeftovers(overTus);
   const spool = await openSpool(options.id, options.context);
-  const o = { ...tus, spool };
+  const o = { ...overTus, spool };
   try {
     return await storeSpooled(o);
   } catch (error) {
@@ -89,7 +83,7 @@ export async function forgetUpload(id: string, context: Context): Promise<void> 
 }
 
 /** An upload by tus. */
-type TusUpload = Uploading & { readonly transport: Transport };
+type TusUpload = Uploading & { readonly transport: tus.Transport };
 /** The same of the ciphertext in a spool. */
 type SpooledUpload = TusUpload & { readonly spool: Spool };
 
@@ -193,7 +187,7 @@ async function encryptIntoSpool(o: SpooledUpload): Promise<SpoolState> {
 /**
  * Sends the ciphertext. An upload that the service has lost is created again with the same bytes.
  */
-async function sendUntilStored(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<UploadedFile> {
+async function sendUntilStored(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<tus.UploadedFile> {
   const { spool, routes, context, name } = o;
   let current = state;
   for (let creations = 1; ; creations += 1) {
@@ -214,7 +208,7 @@ async function sendUntilStored(state: SpoolState, isResumed: boolean, o: Spooled
 }
 
 /** Creates the upload unless it is there, asks for its offset, and sends the rest. */
-async function createAndSend(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<UploadedFile> {
+async function createAndSend(state: SpoolState, isResumed: boolean, o: SpooledUpload): Promise<tus.UploadedFile> {
   const { spool, transport, context, name, limits, provisional } = o;
   const { output, signal, now } = context;
   let shown = 0;
@@ -226,9 +220,10 @@ async function createAndSend(state: SpoolState, isResumed: boolean, o: SpooledUp
     if (!isBroken) output.note(`${failure.message}; trying again, from where the service stopped`);
     isBroken = true;
   };
-  const uploadId = state.uploadId ?? (await createUpload(transport, { ...state, provisional }, { signal, onRetry }));
+  const uploadId =
+    state.uploadId ?? (await tus.createUpload(transport, { ...state, provisional }, { signal, onRetry }));
   if (state.uploadId === undefined) await spool.save({ ...state, uploadId });
-  const file = await sendUpload(transport, uploadId, spool.source(), {
+  const file = await tus.sendUpload(transport, uploadId, spool.source(), {
     signal,
     maxBodyBytes: limits.requestBytes,
     onOffset(offset) {
@@ -289,7 +284,7 @@ async function abandon(spool: Spool, o: TusUpload): Promise<void> {
   const { state } = spool;
   await spool.empty();
   if (state?.uploadId === undefined || state.service !== o.service.url.href || state.keyId !== o.keyId) return;
-  await endUpload(o.transport, state.uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
+  await tus.endUpload(o.transport, state.uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
 }
 
 /** Removes the spools that nobody can or will continue. */
