@@ -17,10 +17,7 @@ export const command = defineCommand({
     `Prints what happened in the account in the last ${eventDays} days, as far as the API key may see it, the oldest ` +
     'first: time, action, what it happened to, and the API key that did it. With --follow it waits for more, until ' +
     'Ctrl-C. With --json each line is one object, whose id is where --after continues.',
-  args: {
-    after: valueFlag('id', 'Only what came after this event'),
-    follow: toggle('Wait for what happens next'),
-  },
+  args: { after: valueFlag('id', 'Only what came after this event'), follow: toggle('Wait for what happens next') },
   service: true,
   examples: [
     { command: 'sealpin events', does: 'All that is known' },

@@ -70,12 +70,7 @@ export const command = defineCommand({
 });
 
 /** Asks a service as the holder of an API key. */
-type Asking = {
-  readonly http: ServiceHttp;
-  readonly routes: Api;
-  readonly apiKey: string;
-  readonly key: ApiKeyRecord;
-};
+type Asking = { readonly http: ServiceHttp; readonly routes: Api; readonly apiKey: string; readonly key: ApiKeyRecord };
 
 /** Shows what ends with the pair. @returns whether files would be lost */
 async function showEndings(asking: Asking, context: Context): Promise<boolean> {

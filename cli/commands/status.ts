@@ -23,7 +23,8 @@ export const command = defineCommand({
   async run({ context }) {
     const remote = await remoteStatus(context);
     const status = await localStatus(context, remote === undefined);
-    const health = status && (await localHealth(context));
+    // One of an earlier version says nothing of its health.
+    const health = status && (await otherwise(control(context, 'health'), 'not_found', undefined));
     const own = status === undefined ? [] : localLines(status, health, context);
     const fitted = (lines: readonly string[], of = ''): string[] =>
       lines.flatMap((line) => factLines(of + line.slice(0, 10), line.slice(10), context));
@@ -69,11 +70,6 @@ async function localStatus(context: Context, isNeeded: boolean): Promise<Status 
     if (problem !== undefined) context.output.warn(`${problem.message}; ${problem.hint}`);
     return undefined;
   }
-}
-
-/** Asks the local service for its health; undefined: one of an earlier version says nothing. */
-async function localHealth(context: Context): Promise<Health | undefined> {
-  return await otherwise(control(context, 'health'), 'not_found', undefined);
 }
 
 /** The code of what keeps the local service from storing or reading. */

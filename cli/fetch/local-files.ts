@@ -26,8 +26,7 @@ const maxPlacesBytes = 2 ** 20;
  * Reads leaves from the disk and other blocks from the service.
  * @param service the local service of the data directory, as a source
  */
-export function localFiles(url: URL, service: BlockSource, context: Context): BlockSource {
-  const { dataDir, timeouts } = context;
+export function localFiles(url: URL, service: BlockSource, { dataDir, timeouts }: Context): BlockSource {
   const folder = localPaths(dataDir).data;
 
   async function placesOf(cid: string, range: string, signal: AbortSignal): Promise<FileRun[]> {

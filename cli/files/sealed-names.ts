@@ -15,15 +15,12 @@ import { nodeProvider } from '../keys/node-provider.ts';
 import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { countText } from '../terminal/size.ts';
-import { keepInHistory } from './history.ts';
+import { keepInHistory, type StoredEntry } from './history.ts';
 
 /** `modified`: when the file had last changed. */
-type KeptFile = {
-  readonly cid: string;
-  readonly fileId: string;
-  readonly bytes: number;
-  readonly name: string | undefined;
-  readonly modified?: Date | undefined;
+type KeptFile = Pick<StoredEntry, 'cid' | 'fileId' | 'bytes'> & {
+  name: string | undefined;
+  modified?: Date | undefined;
 };
 
 /**

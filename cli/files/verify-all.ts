@@ -108,7 +108,11 @@ type FileToVerify = Readonly<Pick<StoredFile, 'fileId' | 'cid' | 'mode' | 'size'
 async function readWithRetries(file: FileToVerify, service: ApiCaller, context: Context): Promise<FileState> {
   for (let left = 1; ;) {
     try {
-      return await readBlob(file, context).catch((error: unknown) => {
+      const reading = withBlob(file.cid, context, async ({ size, read: blocks }) => {
+        for await (const _block of blocks(0, size));
+        return { size };
+      });
+      return await reading.catch((error: unknown) => {
         if (!isSealpinError(error, 'not_found')) throw error;
         return withKey(file, service, context, error);
       });
@@ -122,13 +126,6 @@ async function readWithRetries(file: FileToVerify, service: ApiCaller, context: 
       await sleep(retryAfterSeconds === undefined ? againMs : retryAfterSeconds * 1000, context.signal);
     }
   }
-}
-
-async function readBlob({ cid }: FileToVerify, context: Context): Promise<FileState> {
-  return await withBlob(cid, context, async ({ size, read: blocks }) => {
-    for await (const _block of blocks(0, size));
-    return { size };
-  });
 }
 
 /** Reads a file whose blob nobody else gets. @param absent thrown where the service lacks it */

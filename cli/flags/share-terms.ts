@@ -74,9 +74,8 @@ export const lifeHint = 'change --opens or --expires';
 export async function showShare(
   { link, share }: Shared,
   o: { readonly what: string; readonly terms: ShareTerms; readonly service: Service; readonly qr: boolean },
-  context: Context,
+  { output, stderr, env }: Context,
 ): Promise<void> {
-  const { output, stderr, env } = context;
   const { terms, service } = o;
   const until = share.expiresAt.slice(0, 16).replace('T', ' ');
   output.note(`${o.what}: the link opens ${share.opens === 1 ? 'once' : `${share.opens} times`}, until ${until} UTC`);

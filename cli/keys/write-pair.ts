@@ -22,10 +22,7 @@ import { fingerprint } from './fingerprint.ts';
 import { protect } from './key-files.ts';
 import { newPassword } from './passwords.ts';
 
-type PairArgs = Parameters<typeof newPassword>[0] & {
-  readonly output: string | undefined;
-  readonly protect: boolean;
-};
+type PairArgs = Parameters<typeof newPassword>[0] & { readonly output: string | undefined; readonly protect: boolean };
 
 /** A pair: its 32 secret bytes, and the texts of its files. */
 export type Pair = Readonly<Awaited<ReturnType<typeof makePair>>>;

@@ -39,11 +39,7 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
   const interruption = new AbortController();
   let exitBySignal: number | undefined;
   // 128 + the number of the signal, as shells report it (POSIX.1-2024, XCU 2.8.2).
-  for (const [signal, exit] of [
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-    ['SIGHUP', 129],
-  ] as const) {
+  for (const [signal, exit] of Object.entries({ SIGINT: 130, SIGTERM: 143, SIGHUP: 129 })) {
     process.on(signal, () => {
       if (exitBySignal !== undefined) process.exit(exit);
       exitBySignal = exit;

@@ -89,27 +89,21 @@ function readLine(input: ReadStream, signal: AbortSignal, echo: (text: string) =
       signal.removeEventListener('abort', onAbort);
       settle();
     };
-    const onAbort = (): void => finish(() => reject(signal.reason as Error));
-    const onEnd = (): void => finish(() => reject(new SealpinError('interrupted', 'the terminal was closed')));
+    const fail = (error: Error): void => finish(() => reject(error));
+    const onAbort = (): void => fail(signal.reason as Error);
+    const onEnd = (): void => fail(new SealpinError('interrupted', 'the terminal was closed'));
     const onData = (bytes: Uint8Array): void => {
       let text;
       try {
         text = decoder.decode(bytes, { stream: true });
       } catch {
-        return finish(() =>
-          reject(
-            new SealpinError('password_invalid', 'the typed text is not valid UTF-8', {
-              hint: 'set the terminal to UTF-8',
-            }),
-          ),
-        );
+        const hint = 'set the terminal to UTF-8';
+        return fail(new SealpinError('password_invalid', 'the typed text is not valid UTF-8', { hint }));
       }
       for (const char of text) {
         if (enter.has(char)) return finish(() => resolve(line.join('')));
-        if (char === interrupt)
-          return finish(() => reject(new SealpinError('interrupted', 'interrupted at the terminal')));
-        if (char === endOfInput && line.length === 0)
-          return finish(() => reject(new SealpinError('interrupted', 'nothing was typed')));
+        if (char === interrupt) return fail(new SealpinError('interrupted', 'interrupted at the terminal'));
+        if (char === endOfInput && line.length === 0) return fail(new SealpinError('interrupted', 'nothing was typed'));
         if (char === eraseLine) {
           echo(rubOut.repeat(line.length));
           line = [];
