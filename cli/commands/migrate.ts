@@ -112,7 +112,10 @@ async function cancelMigration(routes: Operator, { from, to }: Ends, context: Co
   await context.output.result({ migration }, migrationLines(migration, context));
 }
 
-/** Asks until all is moved, or all that is left was refused. @throws conflict once cancelled */
+/**
+ * Asks how far a migration is, until it is done, or all that is left has been refused.
+ * @throws conflict when it was cancelled
+ */
 async function follow(routes: Operator, begun: Migration, { output, signal }: Context): Promise<Migration> {
   const { from, to } = begun;
   const progress = output.progress(`moving blobs from ${from} to ${to}`, begun.total, {

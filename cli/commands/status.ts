@@ -39,7 +39,10 @@ export const command = defineCommand({
 
 type Remote = NonNullable<Awaited<ReturnType<typeof remoteStatus>>>;
 
-/** The service that commands use, unless it is the local one. Fails as `health`. */
+/**
+ * The service that commands use, if it is not the local one.
+ * @throws the codes of `health` when it does not work
+ */
 async function remoteStatus(context: Context) {
   const { url, local, profile } = await findService(context);
   if (url === undefined || local === true) return undefined;

@@ -103,7 +103,10 @@ export async function openBlob(cid: string, context: Context, onBlock?: OpenOpti
   return { size, read, isHere };
 }
 
-/** Uses a blob, and ends all requests for it. Fails as `openBlob`, `readFailure` and `use`. */
+/**
+ * Uses a blob, and ends what is still asked for of it afterwards. Fails as `openBlob` with
+ * `readFailure`, and as `use`.
+ */
 export async function withBlob<T>(cid: string, context: Context, use: (blob: IpfsFile) => Promise<T>): Promise<T> {
   const { signal, stop } = withStop(context.signal);
   try {

@@ -45,7 +45,10 @@ export async function storedBytes(
   return from(http.body(response, length, signal), response.status === 206 ? 0 : Math.max(0, before) + start);
 }
 
-/** Finds blobs among the files of an account, whose service has had the API key before. */
+/**
+ * Finds blobs among the files of an account.
+ * @param service with the API key, which has gone to it before
+ */
 export function ownFilesOf(service: ApiCaller): OwnFile {
   return (cid, context) => ownFile(cid, service, context);
 }

@@ -55,7 +55,10 @@ export function linkIn(text: string): Link | undefined {
   }
 }
 
-/** Reads a link, and warns where the service has seen its secret. Fails as `parseLinkOf`. */
+/**
+ * Reads a link, and warns where the service has seen its secret.
+ * @throws link_invalid, unsupported_version
+ */
 export function readLink(text: string, { output }: Context): ReceivedLink {
   const { link, exposed } = parseLinkOf(text, 'share', 'blob');
   if (exposed)

@@ -19,7 +19,10 @@ import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { ownFilesOf } from '../fetch/own-files.ts';
 import { fileInHistory } from './history.ts';
 
-/** `name`: instead of its own, or where that is unknown; `key`: instead of private.key. */
+/**
+ * @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file
+ * instead of private.key
+ */
 type Naming = { readonly name: string | undefined; readonly key: string | undefined };
 
 /**

@@ -24,7 +24,10 @@ export function termsText({ expiresAt, limits: { files, bytes, fileBytes } = {} 
   );
 }
 
-/** Prints a new link, after notes on what its holders can do, and how to end it. */
+/**
+ * Prints a link that was made, and what its holders can do.
+ * @param notes what it is, and how to end it
+ */
 export async function showLink(
   created: { readonly link: string },
   { notes, service, context }: { notes: readonly string[]; service: Service; context: Context },

@@ -49,7 +49,10 @@ function parsePattern(text: string): Pattern {
   return { names: isAnywhere ? ['**', ...names] : names, isForDirectories: text.endsWith('/') };
 }
 
-/** Checks whether an entry, by its path in the folder, is excluded, or a file not included. */
+/**
+ * Checks whether an entry is excluded, or is a file that is not included.
+ * @param path relative to the folder
+ */
 export function isLeftOut(filter: Filter, path: string, isDirectory: boolean): boolean {
   return matchesAny(filter.exclude, path, isDirectory) || !(isDirectory || isIncluded(filter, path, false));
 }

@@ -8,7 +8,10 @@ import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 /** Keys of one kind of each contact, by name. */
 export type Contacts = ReadonlyMap<string, readonly string[]>;
 
-/** A file of keys by the names of contacts; `name` is also that of its member. */
+/**
+ * A file of public keys by the names of contacts.
+ * @param name of the file, and of its member with the keys
+ */
 function keysByName(name: 'contacts' | 'signers') {
   const keys = namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1)));
   const shape = v.strictObject({ v: v.literal(1), [name]: keys });

@@ -6,7 +6,10 @@ import { readSigners } from './contacts.ts';
 import { fingerprint } from './fingerprint.ts';
 import { readPrivateText } from './key-files.ts';
 
-/** The user's signer, which follows from `private.key`. Fails as `readPrivateText`. */
+/**
+ * Signer of the user: it follows from `private.key`.
+ * @throws file_not_found, key_invalid, decrypt_failed
+ */
 export async function ownSigner(context: Context): Promise<ParcelSigner> {
   const { text } = await readPrivateText(undefined, undefined, context);
   return parcelSigner(secretIn(text));

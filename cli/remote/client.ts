@@ -70,7 +70,10 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
-/** The error when there is no service; the usual hint starts one. */
+/**
+ * The error when there is no service.
+ * @param hint replaces the usual one, which starts a service
+ */
 export function noService(hint?: string): SealpinError {
   return new SealpinError('service_unreachable', 'no service is configured, and no local service is running', { hint });
 }
@@ -280,7 +283,10 @@ async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 /** Responses with these have no body (Fetch standard, "null body status"). */
 const bodiless = new Set([204, 205, 304]);
 
-/** Requests to a service for the functions of `client/`. They fail as `sendRequest`, too. */
+/**
+ * Requests to a service, as the functions of `client/` take them. Fails as they say, and with the
+ * codes of `sendRequest`.
+ */
 export function sdkHttp(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>): ServiceHttp {
   return serviceHttp({
     service: service.url,

@@ -51,7 +51,10 @@ function jsonPlace(text: string): string {
   return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`;
 }
 
-/** Recognizes the beginning of JSON by V8's failure, whose message would repeat the text. */
+/**
+ * Recognizes a possible beginning of JSON: V8 then fails at its end. Its message is not shown,
+ * since it repeats the text.
+ */
 function isStart(text: string): boolean {
   try {
     JSON.parse(text);

@@ -88,7 +88,10 @@ export async function storeSealed(input: Input, o: Sealing): Promise<StoredConta
   }
 }
 
-/** Stores a container in one request. @returns undefined when it is time to do so in parts */
+/**
+ * Stores a container in one request.
+ * @returns undefined, once it is time to, where a resumable upload is worth it
+ */
 async function storeAtOnce(container: Container, o: Sealing, canReadAgain: boolean) {
   const { context, limits, routes: api, provisional, service } = o;
   const { isDirect } = service;
@@ -127,7 +130,10 @@ async function storeAtOnce(container: Container, o: Sealing, canReadAgain: boole
   }
 }
 
-/** Checks whether a container fits into one request; reads on, and puts back, if not known. */
+/**
+ * Checks whether a container fits into one request. Of one of unknown length the beginning is read,
+ * and put back.
+ */
 async function startOf(container: Container, requestBytes: number) {
   const { stream, bytes } = container;
   if (bytes !== undefined) return { container, isAll: (await bodyBytesOf(bytes)) <= requestBytes };

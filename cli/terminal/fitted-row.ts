@@ -13,11 +13,17 @@ export function isNarrow(columns: number): boolean {
   return columns < narrowColumns;
 }
 
-/** `about`: times and numbers; `name`: may be cut; `below`: to be copied, a line each. */
+/**
+ * `about`: times and numbers; `name`: what may be cut; `below`: what is to be copied, each in a
+ * line of its own.
+ */
 type Row = { readonly about: string; readonly name: string; readonly below: readonly string[] };
 type Terminal = { readonly stdout: OutputStream };
 
-/** The lines of a row; for other programs one, which is `plain`. */
+/**
+ * The lines of a row: one for other programs.
+ * @param plain that line, where it is not what is to be copied, before the rest
+ */
 export function rowLines(row: Row, { stdout }: Terminal, plain = [...row.below, row.about, row.name].join('  ')) {
   return stdout.isTTY === true ? fittedRow(row, columnsOf(stdout)) : [plain];
 }

@@ -35,7 +35,10 @@ function beginningsOf(name: string): string[] {
   return beginnings.filter((part) => part === name || part.length > 4);
 }
 
-/** Optimal string alignment: a letter more, less or wrong, or two swapped, counts one. */
+/**
+ * Optimal string alignment: an inserted, missing or wrong letter, and two swapped neighbours, count
+ * one each.
+ */
 function editDistance(a: string, b: string): number {
   const cell = (row: readonly number[], index: number): number => row[index] ?? Infinity;
   let before: number[] = [];
