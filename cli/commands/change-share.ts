@@ -1,9 +1,9 @@
-import { expiryForms } from '../flags/args.ts';
 import { changeShare } from '../../client/sharing.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import { ownShare, unknownShare } from '../files/own-link.ts';
 import { readLife } from '../flags/share-terms.ts';
+import { expiryForms } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -180,8 +180,7 @@ async function keyFinding(service: Service, context: Context): Promise<Found> {
       todo: `sealpin login ${service.url.href}`,
     };
   const nothing: Partial<AccountDetails> = {};
-  const account = await otherwise(api(service, context).account(), 'insufficient_scope', nothing);
-  const { key, usage, quotaBytes } = account;
+  const { key, usage, quotaBytes } = await otherwise(api(service, context).account(), 'insufficient_scope', nothing);
   const until = key?.expiresAt === undefined ? '' : `, until ${key.expiresAt.slice(0, 10)}`;
   const text = `from ${service.keyFrom ?? 'the command line'}${until}: ${key?.scopes.join(', ') ?? 'valid'}`;
   if (usage === undefined || quotaBytes === undefined || usage.bytes < quotaBytes * nearlyFull) return { text };

@@ -1,5 +1,5 @@
-import type { PasswordKdf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import type { PasswordKdf } from '../../shared/crypto/index.ts';
 import { defineCommand, toggle } from '../command.ts';
 import { encryptToKeys, encryptWithPassword, oneFile } from '../files/seal.ts';
 import { destinationFlags, fileArg, mixFlag, newPasswordFlags, passwordArg } from '../flags/args.ts';

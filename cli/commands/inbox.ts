@@ -1,4 +1,3 @@
-import { hinting } from '../terminal/hints.ts';
 import { accountIdentities } from '../../client/account-key.ts';
 import { concernsDelivery, inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
@@ -23,6 +22,7 @@ import { rowLines } from '../terminal/fitted-row.ts';
 import { parseSize, sizeText } from '../terminal/size.ts';
 import { atLeastOne, keyFlag, receiveExtractArg, parseExpiry } from '../flags/args.ts';
 import { linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
+import { hinting } from '../terminal/hints.ts';
 
 /** The key pair of the account, which opens deliveries to inboxes of earlier versions. */
 const ofAccount = 'account';
@@ -223,7 +223,7 @@ type ListedDelivery = Partial<Awaited<ReturnType<typeof deliverySummary>>> & {
   readonly receivedAt: string;
 };
 
-/** What is in a delivery; else the code of why it cannot be opened, with the detail. */
+/** Content of a delivery; else the code of why it cannot be opened, with the detail. */
 async function deliverySummary(file: StoredFile, open: Opener, context: Context) {
   const found = await open(file);
   if ('problem' in found) return { problem: found.problem.code, detail: found.problem.message };

@@ -1,4 +1,3 @@
-import { parseExpiry, parseLimits } from '../flags/args.ts';
 import { invitations } from '../../client/invitations.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
@@ -9,6 +8,7 @@ import { authorizedService, sdkHttp } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/own-link.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/size.ts';
+import { parseExpiry, parseLimits } from '../flags/args.ts';
 
 const defaultName = 'guest';
 

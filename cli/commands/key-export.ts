@@ -28,8 +28,7 @@ export const command = defineCommand({
     const service = await authorizedService(context);
     const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
     const details = await api(service, context).account();
-    const pkcs8 = await privateKeyOf(details, service.apiKey);
-    const text = encodePrivateKeyFile(pkcs8);
+    const text = encodePrivateKeyFile(await privateKeyOf(details, service.apiKey));
     try {
       const password = args.protect ? await newPassword(args, 'key', context) : undefined;
       await sink.write(await protect(text, password, context));

@@ -1,11 +1,11 @@
-import { hinting } from '../terminal/hints.ts';
-import { withTerminal } from '../terminal/prompt.ts';
 import { defineCommand, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { backupWords, secretOf, splitWords } from '../keys/backup-words.ts';
 import { pairFlags } from '../flags/args.ts';
 import { makePair, writePair } from '../keys/write-pair.ts';
+import { hinting } from '../terminal/hints.ts';
+import { withTerminal } from '../terminal/prompt.ts';
 
 export const command = defineCommand({
   about:

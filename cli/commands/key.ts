@@ -1,4 +1,3 @@
-import { hinting } from '../terminal/hints.ts';
 import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -8,12 +7,9 @@ import { yesArg, expiryForms, parseExpiry, parseLimits } from '../flags/args.ts'
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
+import { hinting } from '../terminal/hints.ts';
 
 const defaultScopes = 'read,write';
-
-async function accountRoutes(context: Context): Promise<Api> {
-  return api(await authorizedService(context), context);
-}
 
 function parseScopes(text: string): Scope[] {
   const words = text.split(',').map((word) => word.trim());
@@ -85,7 +81,7 @@ export const keyList = defineCommand({
   service: true,
   examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each, and which one is in use here' }],
   async run({ context }) {
-    const keys = await listed(await accountRoutes(context));
+    const keys = await listed(api(await authorizedService(context), context));
     const lines = keys.flatMap((key) => keyLines(key, context));
     await context.output.result({ keys }, lines);
   },
@@ -112,7 +108,7 @@ export const keyRevoke = defineCommand({
       throw new SealpinError('usage', 'expected the ID of an API key, got the key itself', {
         hint: 'see: sealpin key list. The key is now in your shell history',
       });
-    const account = await accountRoutes(context);
+    const account = api(await authorizedService(context), context);
     const going = withDescendants(args.id, args.cascade, await listed(account));
     if (going.length === 0)
       throw new SealpinError('not_found', 'the account has no API key with this ID', { hint: 'see: sealpin key list' });

@@ -1,4 +1,3 @@
-import { withTerminal } from '../terminal/prompt.ts';
 import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
@@ -8,6 +7,7 @@ import { openInput } from '../io/input.ts';
 import { api, refuseUnencrypted } from '../remote/client.ts';
 import { changeProfiles, parseProfileName } from '../remote/profiles.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
+import { withTerminal } from '../terminal/prompt.ts';
 
 /** More than any API key has; what is longer is something else. */
 const apiKeyLimitBytes = 4096;

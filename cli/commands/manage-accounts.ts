@@ -5,16 +5,12 @@ import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { operatedService } from '../remote/client.ts';
-import { operator, type Operator } from '../remote/operator-routes.ts';
+import { operator } from '../remote/operator-routes.ts';
 import { visible } from '../terminal/output.ts';
 import { rowLines } from '../terminal/fitted-row.ts';
 import { parseSize, sizeText, usedText } from '../terminal/size.ts';
 
 const idArg = positional('The ID of the account (see: sealpin account list)');
-
-async function operatorRoutes(context: Context): Promise<Operator> {
-  return operator(await operatedService(context), context);
-}
 
 function accountLines({ id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary, context: Context) {
   const day = createdAt.slice(0, 10);
@@ -82,7 +78,7 @@ export const accountList = defineCommand({
     { command: "sealpin account list --json | jq '[.accounts[].usage.bytes] | add'", does: 'All bytes on IPFS' },
   ],
   async run({ context }) {
-    const accounts = await (await operatorRoutes(context)).list();
+    const accounts = await operator(await operatedService(context), context).list();
     const lines = accounts.flatMap((account) => accountLines(account, context));
     await context.output.result({ accounts }, lines);
   },
@@ -115,7 +111,7 @@ export const accountEnable = defineCommand({
 });
 
 async function changeAccount(id: string, changes: AccountChanges, context: Context): Promise<void> {
-  const account = await (await operatorRoutes(context)).change(id, changes);
+  const account = await operator(await operatedService(context), context).change(id, changes);
   await context.output.result({ account }, accountLines(account, context));
 }
 
@@ -131,7 +127,7 @@ export const accountDelete = defineCommand({
       throw new SealpinError('usage', 'this destroys the account with all files, API keys and shares in it', {
         hint: 'if that is meant, add --destroy; sealpin account disable is reversible',
       });
-    const receipt = await (await operatorRoutes(context)).remove(args.id);
+    const receipt = await operator(await operatedService(context), context).remove(args.id);
     const { files, keys, shares = 0 } = receipt;
     context.output.note(`deleted account ${receipt.account} (files: ${files}, API keys: ${keys}, shares: ${shares})`);
     await context.output.result({ receipt }, []);

@@ -1,5 +1,4 @@
 /** `sealpin migrate`: the operator moves files from one pinning service to another. */
-import { hinting } from '../terminal/hints.ts';
 import type { Migration, SurveyedPin } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -11,6 +10,7 @@ import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
 import { factLines, shownTime } from '../terminal/fitted-row.ts';
+import { hinting } from '../terminal/hints.ts';
 
 /** Pauses between polls, in ms: a tenth of the time so far, since each wakes 256 objects. */
 const migrationPollMs = { least: 250, most: 10_000, share: 0.1 };

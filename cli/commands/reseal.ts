@@ -1,4 +1,4 @@
-import { fileKeyIdentity, type Recipient, passwordRecipient, rewrap } from '../../shared/crypto/index.ts';
+import { fileKeyIdentity, passwordRecipient, rewrap } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -74,9 +74,7 @@ export const command = defineCommand({
   },
 });
 
-type ResealArgs = Values<typeof toFlag & typeof newPasswordFlags>;
-
-async function newRecipients(args: ResealArgs, context: Context): Promise<readonly Recipient[]> {
+async function newRecipients(args: Values<typeof toFlag & typeof newPasswordFlags>, context: Context) {
   if (args.to !== undefined) return readTo(args.to, context);
   const password = await newPassword(args, 'blob', withoutGivenPassword(context));
   return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];

@@ -1,4 +1,3 @@
-import { expiryForms, parseExpiry } from '../flags/args.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
@@ -11,6 +10,7 @@ import { authorizedService, introduction, api, requireScopes } from '../remote/c
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { filesWith } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
+import { expiryForms, parseExpiry } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

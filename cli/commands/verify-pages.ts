@@ -1,4 +1,3 @@
-import { sdkHttp } from '../remote/client.ts';
 import { Health } from '../../shared/api.ts';
 import { describe } from '../../shared/error-codes.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -13,6 +12,7 @@ import { parseServiceUrl } from '../remote/service-choice.ts';
 import { factLines } from '../terminal/fitted-row.ts';
 import { visible } from '../terminal/output.ts';
 import { countText } from '../terminal/size.ts';
+import { sdkHttp } from '../remote/client.ts';
 
 /** The most bytes of a manifest. */
 const maxManifestBytes = 8 * 1024 * 1024;

@@ -1,13 +1,13 @@
 /** A share, or the API key of an inbox or invitation, that an argument names by ID or link. */
+import { sharesPage } from '../../client/sharing.ts';
 import type { Scope } from '../../shared/api.ts';
 import { hex, utf8 } from '../../shared/crypto/bytes.ts';
 import { keyIdOf } from '../../shared/crypto/index.ts';
-import { nodeProvider } from '../keys/node-provider.ts';
-import { api, authorizedService, sdkHttp } from '../remote/client.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { isShareId, type Link } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
-import { sharesPage } from '../../client/sharing.ts';
+import { nodeProvider } from '../keys/node-provider.ts';
+import { api, authorizedService, sdkHttp } from '../remote/client.ts';
 import { firstItems } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { linkIn } from './received-files.ts';
@@ -82,7 +82,9 @@ export async function revokeLinkedKey(text: string, { kind, scope }: Kind, conte
   const key = (await routes.listKeys()).keys.find((each) => each.id === id);
   if (key === undefined && link !== undefined && link.service !== service.url.href) throw otherService(link, service);
   if (key === undefined)
-    throw new SealpinError('not_found', `the account has no ${kind} with this ID`, { hint: `see: ${lists[kind]}` });
+    throw new SealpinError('not_found', `the account has no ${kind} with this ID`, {
+      hint: kind === 'inbox' ? 'see: sealpin key list' : 'see: sealpin invite list',
+    });
   if (key.scopes.some((each) => each !== scope))
     throw new SealpinError('usage', `this API key does not belong to an ${kind}`, {
       hint: 'see: sealpin key revoke --help',
@@ -90,5 +92,3 @@ export async function revokeLinkedKey(text: string, { kind, scope }: Kind, conte
   const { revoked } = await routes.revokeKey(id, { cascade: false, destroy: false, self: false });
   return { label: key.label, revoked };
 }
-
-const lists = { inbox: 'sealpin key list', invitation: 'sealpin invite list' } as const;

@@ -1,5 +1,4 @@
 /** Receiving what a link leads to: verified, authenticated, and whole or not at all. */
-import { sdkHttp } from '../remote/client.ts';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -22,6 +21,7 @@ import { readFailure } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { silentProgress } from '../terminal/progress.ts';
+import { sdkHttp } from '../remote/client.ts';
 import { beginOpening, keepWritten, type ShareLink, writtenBefore, type WrittenBefore } from './begun-openings.ts';
 import { abandon, openDestination, type Placing } from './destination.ts';
 import { sideBySide } from './side-by-side.ts';

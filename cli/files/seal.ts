@@ -1,6 +1,4 @@
 /** Encrypting a file or folder, and storing it or writing a file. */
-import { errnoOf } from '../errno.ts';
-import { pathsIn } from '../io/paths.ts';
 import { realpath, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import type { StoredFile } from '../../shared/api.ts';
@@ -32,6 +30,8 @@ import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.t
 import { keepStored } from './sealed-names.ts';
 import type { Values } from '../command.ts';
 import type { destinationFlags, fileArg, newPasswordFlags, passwordArg } from '../flags/args.ts';
+import { errnoOf } from '../errno.ts';
+import { pathsIn } from '../io/paths.ts';
 
 /** Secret that a file is encrypted with. */
 type Secret = {

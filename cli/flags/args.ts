@@ -1,9 +1,9 @@
-/** Arguments that several commands share, each described once. */
+/** Arguments that several commands share, each described once, and parsers of their values. */
+import { SealpinError } from '../../shared/errors.ts';
 import type { NewApiKey } from '../../shared/api.ts';
 import { dayMs, hourMs, parseTime } from '../../shared/time.ts';
-import { parseSize } from '../terminal/size.ts';
-import { SealpinError } from '../../shared/errors.ts';
 import { positional, toggle, valueFlag, type Args } from '../command.ts';
+import { parseSize } from '../terminal/size.ts';
 
 /** Input of an encrypting command. */
 export const fileArg = positional('The file or folder, or - for standard input', { path: true });

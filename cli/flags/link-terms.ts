@@ -1,11 +1,11 @@
 /** Terms of the API keys in links, of inboxes and of invitations, and how such a link is shown. */
-import { expiryForms } from './args.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
 import type { Context } from '../context.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { valueFlag } from '../command.ts';
+import { expiryForms } from './args.ts';
 
 /** Flag for the end of such a key. */
 export const linkEndFlag = {

@@ -49,8 +49,7 @@ export async function readShareTerms(
   const { opens, expiresAt } = readLife(args, context.now());
   const recipients = args.to === undefined ? [] : await readTo(args.to, context);
   const password = wantsPassword ? await newPassword({ ...args, stdinTaken }, 'link', context) : undefined;
-  const signer = await signerFor(args.sign, profile, context);
-  return { recipients, password, expiresAt, opens, note, from, signer };
+  return { recipients, password, expiresAt, opens, note, from, signer: await signerFor(args.sign, profile, context) };
 }
 
 /** Returns what signs, where the flag or the profile says so. @throws the codes of `ownSigner` */

@@ -59,11 +59,10 @@ export async function storeCopy(cid: string, sources: readonly BlockSource[], ta
     let stored: tus.UploadedFile;
     const fits = file.size <= limits.carBytes && carBytes(file.size) <= (limits.requestBytes ?? Infinity);
     if (fits || file.size > limits.uploadBytes) {
-      const headers = { 'content-type': carType };
       stored = await inOneRequest(
         { ...target, context: { ...context, signal } },
         'plain',
-        headers,
+        { 'content-type': carType },
         o.onBytes,
         (onBytes) => {
           const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });

@@ -1,5 +1,4 @@
 /** Storing a container by a resumable upload, which the same command continues after a kill. */
-import { uploadTransport } from '../remote/client.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { abandonMs, isTemporaryFailure } from '../../client/attempts.ts';
 import * as tus from '../../client/resumable-upload.ts';
@@ -9,6 +8,7 @@ import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { sizeText } from '../terminal/size.ts';
+import { uploadTransport } from '../remote/client.ts';
 import type { Destination } from './limits.ts';
 import { hasSpool, openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';
 import { refuseOther } from './store-blob.ts';

@@ -1,7 +1,7 @@
 /** Asking before what cannot be undone. */
-import { withTerminal } from './prompt.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { InputStream, OutputStream } from './streams.ts';
+import { withTerminal } from './prompt.ts';
 
 /** A terminal at which a person may be asked; a `Context` is one. */
 type Dialogue = {

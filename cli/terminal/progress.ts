@@ -84,8 +84,7 @@ export function progressBar(o: {
   const draw = (): void => {
     drawn = o.now();
     shown = true;
-    const columns = columnsOf(o.stderr);
-    const line = progressLine({ ...o, bytes, total: o.bytes, elapsedMs: drawn - start, columns });
+    const line = progressLine({ ...o, bytes, total: o.bytes, elapsedMs: drawn - start, columns: columnsOf(o.stderr) });
     o.stderr.write(`\r\u001B[K${line}`);
   };
   const hide = (): void => {
