@@ -27,8 +27,7 @@ export const command = defineCommand({
     const service = await authorizedService(context);
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
     const terms = await readShareTerms(args, false, service, withoutGivenPassword(context));
-    const { note, from } = terms;
-    const about = { parcel: { files: [file], note, from }, files: fileIds };
+    const about = { parcel: { files: [file], note: terms.note, from: terms.from }, files: fileIds };
     const shared = await makeShare(about, terms, service, context);
     await showShare(shared, { what: `shared ${file.name}`, terms, service, qr: args.qr }, context);
   },

@@ -88,13 +88,12 @@ async function ownIdentities(what: string, context: Context): Promise<Identity[]
     return undefined;
   }
   const bytes = await readSmall(privateKey, { what: 'a private key', environment: context });
-  const isProtected = sniff(bytes) !== undefined;
-  if (!isProtected) return parseIdentities(new TextDecoder().decode(bytes), nodeProvider);
+  if (sniff(bytes) === undefined) return parseIdentities(new TextDecoder().decode(bytes), nodeProvider);
   const password = env['SEALPIN_PASSWORD'];
   try {
     if (password !== undefined) return await readIdentities(undefined, password, context);
   } catch (error) {
-    if (!(error instanceof SealpinError) || error.code !== 'decrypt_failed') throw error;
+    if (!isSealpinError(error, 'decrypt_failed')) throw error;
   }
   output.note(`${what} of files cannot be shown: SEALPIN_PASSWORD must have the password of your private key`);
   return undefined;

@@ -74,11 +74,10 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
   const names = await ifMissing(readdir(uploads), []).catch((error: unknown) => {
     throw readFailure(uploads, error);
   });
-  const own = names.map(
-    async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), spoolFiles)),
-  );
-  const isOwn = await Promise.all(own);
-  return names.filter((_name, index) => isOwn[index]);
+  const own: string[] = [];
+  for (const name of names)
+    if (/^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), spoolFiles))) own.push(name);
+  return own;
 }
 
 /**
