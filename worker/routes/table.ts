@@ -3,29 +3,7 @@
  * and a test compares every response with its row. The first path that matches wins, so
  * `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
-import {
-  AnyCidParameter,
-  DeletedFiles,
-  EncryptedJsonUpload,
-  FileChange,
-  FileId,
-  FileList,
-  FilesToDelete,
-  FileWithData,
-  GatewayQuery,
-  Health,
-  HealthQuery,
-  JsonUpload,
-  ListQuery,
-  NewlyStoredFile,
-  ReadQuery,
-  Receipt,
-  UploadDetails,
-  StoredFile,
-  UploadQuery,
-  Verification,
-  receiptDays,
-} from '../../shared/api.ts';
+import * as shapes from '../../shared/api.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import { accountRoutes } from './accounts/accounts-table.ts';
 import { changeFile } from './files/change-file.ts';
@@ -64,7 +42,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     who: 'key',
     scopes: ['write'],
     ...(mode === 'plain' ? { instead: ['send'] } : {}),
-    query: mode === 'plain' ? UploadQuery : UploadDetails,
+    query: mode === 'plain' ? shapes.UploadQuery : shapes.UploadDetails,
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
       'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
@@ -74,11 +52,11 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       ...(mode === 'plain' ? { 'If-None-Match': '`*`: only if no file has this name; needs a key with `read`' } : {}),
     },
     body: {
-      [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload,
+      [json]: mode === 'encrypted' ? shapes.EncryptedJsonUpload : shapes.JsonUpload,
       ...(mode === 'plain' ? { [carType]: null } : {}),
       [bytesType]: null,
     },
-    responses: { 201: { [json]: NewlyStoredFile } },
+    responses: { 201: { [json]: shapes.NewlyStoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
     links: {
       getFile: { fileId: '/fileId' },
@@ -106,14 +84,14 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   });
 }
 
-const ofFile = { who: 'key', params: { fileId: FileId } } as const;
+const ofFile = { who: 'key', params: { fileId: shapes.FileId } } as const;
 
 const userRoutes: readonly Route[] = [
   route('get', '/v1/health', 'getHealth', {
     summary: 'Whether the service can store and read (503 if not), its version and limits',
     who: 'anybody',
-    query: HealthQuery,
-    responses: { 200: { [json]: Health }, 503: { [json]: Health } },
+    query: shapes.HealthQuery,
+    responses: { 200: { [json]: shapes.Health }, 503: { [json]: shapes.Health } },
     handler: readHealth,
   }),
   descriptionRoute('/v1/openapi.json', 'getDescription', { title: 'Sealpin', routes: () => userRoutes }),
@@ -124,16 +102,16 @@ const userRoutes: readonly Route[] = [
     summary: 'Deletes up to 1,000 files at once, and ends their shares',
     who: 'key',
     scopes: ['delete'],
-    body: { [json]: FilesToDelete },
-    responses: { 200: { [json]: DeletedFiles } },
+    body: { [json]: shapes.FilesToDelete },
+    responses: { 200: { [json]: shapes.DeletedFiles } },
     codes: ['finishing'],
     handler: deleteFiles,
   }),
   route('get', '/v1/storage/:fileId/receipt', 'getReceipt', {
     ...ofFile,
-    summary: `What became of a file that was deleted or has expired, for ${receiptDays} days`,
+    summary: `What became of a file that was deleted or has expired, for ${shapes.receiptDays} days`,
     scopes: ['read'],
-    responses: { 200: { [json]: Receipt } },
+    responses: { 200: { [json]: shapes.Receipt } },
     codes: ['not_found'],
     handler: readReceipt,
   }),
@@ -143,8 +121,8 @@ const userRoutes: readonly Route[] = [
     description: 'A page may have fewer files than `limit`, or none, and still a `cursor`, which continues from there.',
     who: 'key',
     scopes: ['read'],
-    query: ListQuery,
-    responses: { 200: { [json]: FileList } },
+    query: shapes.ListQuery,
+    responses: { 200: { [json]: shapes.FileList } },
     responseHeaders: { 200: ['Link'] },
     codes: ['invalid_cid', 'decrypt_failed'],
     handler: listFiles,
@@ -153,7 +131,7 @@ const userRoutes: readonly Route[] = [
     ...ofFile,
     summary: 'A file: with its data, its bytes alone, or its container',
     scopes: ['read'],
-    query: ReadQuery,
+    query: shapes.ReadQuery,
     headers: {
       Accept: 'application/json, application/octet-stream or the type of the file, application/vnd.sealpin',
       ...conditions,
@@ -161,7 +139,7 @@ const userRoutes: readonly Route[] = [
       ...range,
     },
     responses: {
-      200: { [json]: FileWithData, [bytesType]: null, 'application/vnd.sealpin': null, '*/*': null },
+      200: { [json]: shapes.FileWithData, [bytesType]: null, 'application/vnd.sealpin': null, '*/*': null },
       206: { [bytesType]: null, '*/*': null },
       304: null,
     },
@@ -174,7 +152,7 @@ const userRoutes: readonly Route[] = [
     summary: 'Deletes a file, and ends its shares',
     scopes: ['delete'],
     headers: { ...conditions, 'If-Unmodified-Since': dates['If-Unmodified-Since'] },
-    responses: { 200: { [json]: Receipt } },
+    responses: { 200: { [json]: shapes.Receipt } },
     codes: ['not_found', 'finishing', 'precondition_failed', 'conflict'],
     handler: deleteFile,
   }),
@@ -189,8 +167,8 @@ const userRoutes: readonly Route[] = [
       'If-None-Match': conditions['If-None-Match'],
       'If-Unmodified-Since': dates['If-Unmodified-Since'],
     },
-    body: { [json]: FileChange },
-    responses: { 200: { [json]: StoredFile } },
+    body: { [json]: shapes.FileChange },
+    responses: { 200: { [json]: shapes.StoredFile } },
     responseHeaders: { 200: ['ETag'] },
     codes: ['invalid_filename', 'not_found', 'finishing', 'precondition_failed', 'conflict', 'decrypt_failed'],
     handler: changeFile,
@@ -200,7 +178,7 @@ const userRoutes: readonly Route[] = [
     summary: 'Reads all bytes of a file from each service that holds it, and compares them with its CID',
     description: 'A file that takes longer than some seconds is 202: it is read on, and the file’s `pins` say when.',
     scopes: ['read'],
-    responses: { 200: { [json]: Verification }, 202: { [json]: Verification } },
+    responses: { 200: { [json]: shapes.Verification }, 202: { [json]: shapes.Verification } },
     codes: ['not_found', 'finishing', 'content_denied'],
     handler: verifyFile,
   }),
@@ -221,8 +199,8 @@ const userRoutes: readonly Route[] = [
   }),
   route('get', '/ipfs/:cid', 'getByCid', {
     summary: 'The content of a CID, for anybody',
-    params: { cid: AnyCidParameter },
-    query: GatewayQuery,
+    params: { cid: shapes.AnyCidParameter },
+    query: shapes.GatewayQuery,
     who: 'address',
     ignoresUnknownQuery: true,
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },

@@ -1,13 +1,5 @@
 /** Accounts and API keys in the shape of the API. */
-import {
-  AccountRecord as AccountShape,
-  AccountSummary,
-  ApiKeyRecord,
-  type AccountDetails,
-  type EndedShare,
-  type NewAccountResponse,
-  type Revoked,
-} from '../../../shared/api.ts';
+import * as shapes from '../../../shared/api.ts';
 import { encodePublicKeyFile } from '../../../shared/crypto/index.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
 import type { AdministeredAccount } from '../../objects/account/calls/administration-calls.ts';
@@ -16,33 +8,33 @@ import { accountColumns, keyColumns, settingColumns } from '../../objects/accoun
 import { viewed } from '../../objects/columns.ts';
 
 /** An account in the shape of the API, with its public key as the text of a `public.key` file. */
-export function accountView(account: AccountRecord): NewAccountResponse['account'] {
-  return { ...viewed(accountColumns, AccountShape, account), publicKey: encodePublicKeyFile(account.spki) };
+export function accountView(account: AccountRecord): shapes.NewAccountResponse['account'] {
+  return { ...viewed(accountColumns, shapes.AccountRecord, account), publicKey: encodePublicKeyFile(account.spki) };
 }
 
 /** A rotation that runs. */
 export function rotationView(
   { spki, sealed }: NonNullable<KeyMaterial['previous']>,
   remaining: number,
-): AccountDetails['rotation'] {
+): shapes.AccountDetails['rotation'] {
   return { replaces: encodePublicKeyFile(spki), remaining, previous: sealed.toBase64() };
 }
 
 /** An account as the operator sees it. */
-export function accountSummary({ account, usage, settings }: AdministeredAccount): AccountSummary {
+export function accountSummary({ account, usage, settings }: AdministeredAccount): shapes.AccountSummary {
   return {
-    ...viewed(accountColumns, AccountSummary, account),
+    ...viewed(accountColumns, shapes.AccountSummary, account),
     usage: { files: usage.files, bytes: usage.bytes },
-    ...viewed(settingColumns, AccountSummary, settings),
+    ...viewed(settingColumns, shapes.AccountSummary, settings),
   };
 }
 
 /** An API key's record in the shape of the API. @param account the id of its account */
-export function keyView(account: string, key: KeyRecord): ApiKeyRecord {
-  return { ...viewed(keyColumns, ApiKeyRecord, key), account, limits: key.limits && { ...key.limits } };
+export function keyView(account: string, key: KeyRecord): shapes.ApiKeyRecord {
+  return { ...viewed(keyColumns, shapes.ApiKeyRecord, key), account, limits: key.limits && { ...key.limits } };
 }
 
 /** Keys that were revoked, and the shares that ended with them. */
-export function revokedView({ revoked, shares }: { revoked: string[]; shares: readonly EndedShare[] }): Revoked {
-  return { revoked, shares: shares.length > 0 ? [...shares] : undefined };
+export function revokedView({ revoked, shares = [] }: shapes.Revoked): shapes.Revoked {
+  return { revoked, shares: shares.length > 0 ? shares : undefined };
 }

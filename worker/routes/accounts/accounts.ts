@@ -2,18 +2,7 @@
  * Accounts: created and deleted by the operator, read by their keys, recovered with their recovery
  * file.
  */
-import {
-  AccountChanges,
-  AccountQuery,
-  NewAccount,
-  Recover,
-  fullScopes,
-  type AccountDetails,
-  type AccountList,
-  type AccountReceipt,
-  type AccountSummary,
-  type NewAccountResponse,
-} from '../../../shared/api.ts';
+import * as shapes from '../../../shared/api.ts';
 import {
   generateKeyPair,
   isAccountId,
@@ -41,7 +30,7 @@ import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../../objects/
 /** Creates an account with its own key pair and a first API key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {
   refuseIdempotencyKey(c);
-  const { label, recovery, quotaBytes = null } = await readJson(c.req.raw, NewAccount);
+  const { label, recovery, quotaBytes = null } = await readJson(c.req.raw, shapes.NewAccount);
   const recipient = recovery === undefined ? undefined : parseRecoveryKey(recovery);
   const pair = await generateKeyPair();
   const id = newAccountId();
@@ -63,9 +52,9 @@ export async function createAccount(c: Ctx): Promise<Response> {
  * missing.
  */
 export async function listAccounts(c: Ctx): Promise<Response> {
-  const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, AccountQuery));
+  const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, shapes.AccountQuery));
   const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
-  return c.json<AccountList>({
+  return c.json<shapes.AccountList>({
     accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
     cursor,
   });
@@ -74,21 +63,21 @@ export async function listAccounts(c: Ctx): Promise<Response> {
 /** Returns an account, and enters it in the list if it is missing there. */
 export async function readAccountSummary(c: Ctx): Promise<Response> {
   const account = await unwrap(accountInPath(c).object.administration.read());
-  return c.json<AccountSummary>(accountSummary(account));
+  return c.json<shapes.AccountSummary>(accountSummary(account));
 }
 
 /** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
 export async function changeAccount(c: Ctx): Promise<Response> {
-  const changes = await readJson(c.req.raw, AccountChanges);
+  const changes = await readJson(c.req.raw, shapes.AccountChanges);
   const account = await unwrap(accountInPath(c).object.administration.change(changes));
-  return c.json<AccountSummary>(accountSummary(account));
+  return c.json<shapes.AccountSummary>(accountSummary(account));
 }
 
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountInPath(c);
   const { files, keys, shares } = await unwrap(object.close(c.var.requestId));
-  return c.json<AccountReceipt>({ account: id, files, keys, shares });
+  return c.json<shapes.AccountReceipt>({ account: id, files, keys, shares });
 }
 
 /** Returns the account of the API key, and the key's own record. */
@@ -101,7 +90,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const seesUsage = key.scopes.includes('read');
   const { id, publicKey, label, createdAt } = accountView(account);
   const manages = seesUsage || key.scopes.includes('keys');
-  return c.json<AccountDetails>({
+  return c.json<shapes.AccountDetails>({
     account: {
       id,
       publicKey,
@@ -138,7 +127,7 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   // Before the body: a request for an account that does not exist costs no more than this.
   const { spki, recovery } = await unwrap(object.keys.recovery());
   refuseIdempotencyKey(c);
-  const { privateKey, label } = await readJson(c.req.raw, Recover);
+  const { privateKey, label } = await readJson(c.req.raw, shapes.Recover);
   const shown = await parseRecoveryText(privateKey);
   if (recovery.secretHash === null) throw new SealpinError('forbidden', noSecret, { hint: noSecretHint });
   if (shown.secretHash === undefined) throw new SealpinError('forbidden', secretMissing, { hint: wholeFile });
@@ -158,11 +147,11 @@ const noSecret = 'the recovery file of this account has no secret: an older vers
 const noSecretHint = 'make a new account with a recovery key, and store the files there';
 
 async function newFullKey(account: Parameters<typeof newKey>[0], label: string): ReturnType<typeof newKey> {
-  return await newKey(account, { label, scopes: [...fullScopes], expiresAt: null, createdBy: null });
+  return await newKey(account, { label, scopes: [...shapes.fullScopes], expiresAt: null, createdBy: null });
 }
 
 function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: NewKey): Response {
-  const body: NewAccountResponse = {
+  const body: shapes.NewAccountResponse = {
     account: accountView(account),
     key: keyView(account.id, key),
     apiKey: apiKey.text,

@@ -1,15 +1,7 @@
 /**
  * `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file.
  */
-import {
-  FilesToDelete,
-  ListQuery,
-  type DeletedFiles,
-  type FileList,
-  type Receipt,
-  type StoredFile,
-  type Verification,
-} from '../../../shared/api.ts';
+import * as shapes from '../../../shared/api.ts';
 import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
 import { isoTime } from '../../../shared/time.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
@@ -29,14 +21,14 @@ import { aboutPlain, checkFileConditions, openRecord, storedFile } from './file-
 /** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
   const { account, key } = principal;
-  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) => {
+  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, shapes.ListQuery), async (tag) => {
     const pairs = await pairsOf(principal, await unwrap(account.caller(key.hash, 'read')));
     return pairs.map(({ pkcs8 }) => searchTag(pkcs8, tag));
   });
   const result = await unwrap(account.files.list(key.hash, page));
   let identities: Promise<Identity[]> | undefined;
   const files = await Promise.all(
-    result.files.map(async (record): Promise<StoredFile> => {
+    result.files.map(async (record): Promise<shapes.StoredFile> => {
       const pins = await askPins(c.env, record);
       if (record.mode === 'plain') return storedFile(record, aboutPlain(record), pins);
       identities ??= identitiesOf(principal, result);
@@ -45,7 +37,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
   );
   const cursor = result.next === undefined ? undefined : cursorAt(result.next);
   const link = cursor && { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` };
-  return c.json<FileList>({ files, cursor }, 200, { ...link });
+  return c.json<shapes.FileList>({ files, cursor }, 200, { ...link });
 }
 
 /** The path and query of a request for another page (RFC 8288 section 3.1). */
@@ -74,12 +66,12 @@ export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<R
 /** Deletes many files at once. */
 export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<Response> {
   await unwrap(account.caller(key.hash, 'delete'));
-  const { files } = await readJson(c.req.raw, FilesToDelete);
+  const { files } = await readJson(c.req.raw, shapes.FilesToDelete);
   const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
   checkRecoverable(c.env);
   const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds, c.var.requestId));
   const removed = new Set(receipts.map(({ fileId }) => fileId));
-  return c.json<DeletedFiles>({
+  return c.json<shapes.DeletedFiles>({
     receipts: receipts.map((receipt) => receiptView(c.env, receipt)),
     notFound: fileIds.filter((fileId) => !removed.has(fileId)),
   });
@@ -91,7 +83,8 @@ export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<
   return c.json(receiptView(c.env, receipt));
 }
 
-function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, backedUp }: ReceiptRecord): Receipt {
+function receiptView(env: Env, receipt: ReceiptRecord): shapes.Receipt {
+  const { fileId, reason, key, pins, shares, deletedAt, backedUp } = receipt;
   return {
     fileId,
     reason,
@@ -111,5 +104,6 @@ export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<R
   const fileId = parseFileId(c);
   const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
   const { pins, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
-  return c.json<Verification>({ fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) }, isDone ? 200 : 202);
+  const body: shapes.Verification = { fileId, done: isDone, pins: pins.map(storedPin) };
+  return c.json(body, isDone ? 200 : 202);
 }

@@ -1,19 +1,11 @@
 /** The state of all pins, repair and migrations. */
-import {
-  MigrationRequest,
-  PinsQuery,
-  type Migration,
-  type MigrationList,
-  type PinPage,
-  type Repair,
-  type SurveyedPin,
-} from '../../../shared/api.ts';
+import * as shapes from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { isoTime } from '../../../shared/time.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
-import { firstShard, type Migration as MigrationShare } from '../../objects/pin/migrations.ts';
-import type { SurveyedPin as SurveyedRow } from '../../objects/pin/pin-survey.ts';
+import { firstShard, type Migration } from '../../objects/pin/migrations.ts';
+import type { SurveyedPin } from '../../objects/pin/pin-survey.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
@@ -22,7 +14,7 @@ import { isReadable } from '../../backends/contract.ts';
 
 /** A page of the pins of all accounts. */
 export async function listPins(c: Ctx): Promise<Response> {
-  const { state, limit, cursor } = parseQuery(c, PinsQuery);
+  const { state, limit, cursor } = parseQuery(c, shapes.PinsQuery);
   const [first = firstShard, cid, service] = cursor?.split('.') ?? [];
   const names = shardNames.slice(shardNames.indexOf(first));
   const found = await askShards(
@@ -38,13 +30,13 @@ export async function listPins(c: Ctx): Promise<Response> {
   const pins = found.flat();
   const page = pins.slice(0, limit);
   const last = page.at(-1);
-  return c.json<PinPage>({
+  return c.json<shapes.PinPage>({
     pins: page.map(({ row }) => surveyedPin(row)),
     cursor: pins.length > limit && last ? `${last.name}.${last.row.cid}.${last.row.service}` : undefined,
   });
 }
 
-function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: SurveyedRow): SurveyedPin {
+function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: SurveyedPin): shapes.SurveyedPin {
   return {
     ...pin,
     reason: reason ?? undefined,
@@ -58,16 +50,16 @@ function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: Sur
 /** Makes every pin due for a check: what is lost is copied again, what failed is tried again. */
 export async function repairPins(c: Ctx): Promise<Response> {
   const answers = await askShards(c.env, (pin) => unwrap(pin.repair()));
-  const pins: Repair['pins'] = {};
+  const pins: shapes.Repair['pins'] = {};
   for (const { counts } of answers)
     for (const [state, count] of Object.entries(counts) as [keyof typeof pins, number][])
       pins[state] = (pins[state] ?? 0) + count;
-  return c.json<Repair>({ pins }, 202);
+  return c.json<shapes.Repair>({ pins }, 202);
 }
 
 /** Begins to move what one service holds to another. */
 export async function createMigration(c: Ctx): Promise<Response> {
-  const { from, to } = await readJson(c.req.raw, MigrationRequest);
+  const { from, to } = await readJson(c.req.raw, shapes.MigrationRequest);
   if (from === to) throw new SealpinError('invalid_request', 'from and to are the same service');
   for (const id of [from, to]) checkConfigured(c.env, id);
   if (!isReadable(serviceOf(c.env, to)))
@@ -84,7 +76,7 @@ export async function createMigration(c: Ctx): Promise<Response> {
 
 /** Lists migrations and their progress. */
 export async function listMigrations(c: Ctx): Promise<Response> {
-  return c.json<MigrationList>({ migrations: await migrationsOf(c.env) });
+  return c.json<shapes.MigrationList>({ migrations: await migrationsOf(c.env) });
 }
 
 /** Ends a migration: what has moved stays there, and the rest where it was. */
@@ -100,7 +92,7 @@ export async function cancelMigration(c: Ctx): Promise<Response> {
  * The migrations, added up over all objects. The first object knows of each, so that usually one is
  * asked.
  */
-export async function migrationsOf(env: Bindings): Promise<Migration[]> {
+export async function migrationsOf(env: Bindings): Promise<shapes.Migration[]> {
   const ask = (names?: readonly string[]) => askShards(env, (pin) => unwrap(pin.migrations()), names);
   const [first] = await ask([firstShard]);
   if (first === undefined || first.migrations.length === 0) return [];
@@ -108,7 +100,7 @@ export async function migrationsOf(env: Bindings): Promise<Migration[]> {
   return first.migrations.map(({ from, to }) => sumOf(shares.filter((each) => each.from === from && each.to === to)));
 }
 
-function sumOf(shares: readonly MigrationShare[]): Migration {
+function sumOf(shares: readonly Migration[]): shapes.Migration {
   const [first] = shares;
   if (first === undefined) throw new Error('a migration has shares');
   const sum = (of: 'total' | 'left' | 'failed') => shares.reduce((all, each) => all + each[of], 0);

@@ -1,29 +1,19 @@
 /** The rows of `/v1/shares`. */
-import {
-  OpenedShare,
-  PageQuery,
-  Share,
-  ShareChange,
-  ShareId,
-  ShareList,
-  ShareReceipt,
-  ShareRequest,
-  ShareStatus,
-} from '../../../shared/api.ts';
+import * as shapes from '../../../shared/api.ts';
 import { route, type Route } from '../../openapi/route.ts';
 import { conditions, json } from '../route-parts.ts';
 import { changeShare, createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
 
 const sharePath = '/v1/shares/:shareId';
-const params = { shareId: ShareId };
+const params = { shareId: shapes.ShareId };
 const bySharer = { who: 'key', scopes: ['share'], instead: ['send'] } as const;
 
 export const shareRoutes: readonly Route[] = [
   route('post', '/v1/shares', 'createShare', {
     summary: 'Shares files: keeps a sealed record, which anybody with its ID can open until it expires or is used up',
     ...bySharer,
-    body: { [json]: ShareRequest },
-    responses: { 201: { [json]: Share } },
+    body: { [json]: shapes.ShareRequest },
+    responses: { 201: { [json]: shapes.Share } },
     responseHeaders: { 201: ['Location', 'ETag'] },
     links: { getShare: { shareId: '/id' }, changeShare: { shareId: '/id' }, deleteShare: { shareId: '/id' } },
     codes: ['not_found', 'finishing', 'forbidden', 'conflict', 'quota_exceeded'],
@@ -32,8 +22,8 @@ export const shareRoutes: readonly Route[] = [
   route('get', '/v1/shares', 'listShares', {
     summary: 'A page of the account’s shares, newest first; with `send`, of those that the key made',
     ...bySharer,
-    query: PageQuery,
-    responses: { 200: { [json]: ShareList } },
+    query: shapes.PageQuery,
+    responses: { 200: { [json]: shapes.ShareList } },
     handler: listShares,
   }),
   route('get', sharePath, 'getShare', {
@@ -41,7 +31,7 @@ export const shareRoutes: readonly Route[] = [
     summary: 'Whether a share is there, needs a password, and until when; uses nothing up',
     who: 'address',
     headers: conditions,
-    responses: { 200: { [json]: ShareStatus }, 304: null },
+    responses: { 200: { [json]: shapes.ShareStatus }, 304: null },
     responseHeaders: { 200: ['ETag'], 304: ['ETag'] },
     codes: ['not_found', 'precondition_failed'],
     handler: readShare,
@@ -53,8 +43,8 @@ export const shareRoutes: readonly Route[] = [
       'The times of the service count from when the share was made. What an invitation stored for it expires with it.',
     ...bySharer,
     headers: conditions,
-    body: { [json]: ShareChange },
-    responses: { 200: { [json]: Share } },
+    body: { [json]: shapes.ShareChange },
+    responses: { 200: { [json]: shapes.Share } },
     responseHeaders: { 200: ['ETag'] },
     codes: ['not_found', 'gone', 'conflict', 'precondition_failed'],
     handler: changeShare,
@@ -63,7 +53,7 @@ export const shareRoutes: readonly Route[] = [
     params,
     summary: 'Revokes a share; what an invitation stored for it alone is deleted',
     ...bySharer,
-    responses: { 200: { [json]: ShareReceipt } },
+    responses: { 200: { [json]: shapes.ShareReceipt } },
     codes: ['not_found'],
     handler: deleteShare,
   }),
@@ -75,7 +65,7 @@ export const shareRoutes: readonly Route[] = [
       'Idempotency-Key':
         'random, of 22 characters or more; for 10 minutes the same one gets the record again, uncounted',
     },
-    responses: { 200: { [json]: OpenedShare } },
+    responses: { 200: { [json]: shapes.OpenedShare } },
     responseHeaders: { 200: ['Idempotency-Replayed'] },
     codes: ['not_found', 'gone', 'forbidden'],
     handler: openShare,

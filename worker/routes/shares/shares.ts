@@ -2,16 +2,7 @@
  * `/v1/shares`: records that pass files on. The service keeps and counts them, and cannot open
  * them.
  */
-import {
-  PageQuery,
-  ShareChange,
-  ShareRequest,
-  Share,
-  type OpenedShare,
-  type ShareList,
-  type ShareReceipt,
-  type ShareStatus,
-} from '../../../shared/api.ts';
+import * as shapes from '../../../shared/api.ts';
 import { webProvider } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
@@ -29,7 +20,7 @@ import { shareNoteColumns } from '../../objects/account/tables.ts';
 import { given, viewed } from '../../objects/columns.ts';
 import { unwrap } from '../../objects/result.ts';
 import { shareOf } from '../../objects/share/share-binding.ts';
-import type { ShareStatus as Status } from '../../objects/share/share.ts';
+import type { ShareStatus } from '../../objects/share/share.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { untilUnchanged } from '../files/change-file.ts';
 import { cursorOf, pageOf } from '../page.ts';
@@ -45,7 +36,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const { key } = await unwrap(caller.account.caller(caller.key.hash, sharing));
   requireGateway(c);
   refuseIdempotencyKey(c, 'share');
-  const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
+  const requested = await readJson(c.req.raw, shapes.ShareRequest, maxBodyBytes);
   const { files, password } = requested;
   const record = Uint8Array.fromBase64(requested.record);
   if (record.length === 0 || record.length > maxRecordBytes)
@@ -81,9 +72,9 @@ function requireGateway(c: Ctx): void {
 
 /** A page of the account's shares, newest first, each as its object knows it. */
 export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
-  const page = await unwrap(caller.account.shares.list(caller.key.hash, pageOf(parseQuery(c, PageQuery))));
+  const page = await unwrap(caller.account.shares.list(caller.key.hash, pageOf(parseQuery(c, shapes.PageQuery))));
   const shares = await Promise.all(page.shares.map(async (share) => shareView(share, await statusOf(c, share))));
-  return c.json<ShareList>({ shares, ...cursorOf(page) });
+  return c.json<shapes.ShareList>({ shares, ...cursorOf(page) });
 }
 
 /**
@@ -93,7 +84,7 @@ export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
 export async function changeShare(c: Ctx, { account, key }: Principal): Promise<Response> {
   const id = parseShareId(c);
   await unwrap(account.shares.changer(key.hash, id));
-  const { opens, expiresAt } = await readJson(c.req.raw, ShareChange);
+  const { opens, expiresAt } = await readJson(c.req.raw, shapes.ShareChange);
   checkOpens(opens, shareMaxima(c.env).opens);
   const end = expiresAt === undefined ? undefined : parseFutureTime(expiresAt, Date.now());
   return await untilUnchanged(async () => {
@@ -112,7 +103,7 @@ export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> 
   checkRecoverable(c.env);
   const { record, files, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id, c.var.requestId));
   const status = record === 'destroyed' ? await lookAt(c, id) : undefined;
-  return c.json<ShareReceipt>({
+  return c.json<shapes.ShareReceipt>({
     id,
     record,
     opened: status && status.opens - status.opensLeft,
@@ -131,7 +122,7 @@ export async function readShare(c: Ctx): Promise<Response> {
   const { state, password, expiresAt, opensLeft } = status;
   const headers = { ETag: etagOf(status) };
   if (isNotModified(c.req.raw.headers, headers.ETag)) return c.body(null, 304, headers);
-  const body: ShareStatus = { id, state, password, expiresAt: isoTime(expiresAt), opensLeft };
+  const body: shapes.ShareStatus = { id, state, password, expiresAt: isoTime(expiresAt), opensLeft };
   return c.json(body, 200, headers);
 }
 
@@ -140,7 +131,7 @@ export async function openShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
   requireGateway(c);
   const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(hashOfOpening(c)));
-  const body: OpenedShare = { record: record.toBase64(), opensLeft };
+  const body: shapes.OpenedShare = { record: record.toBase64(), opensLeft };
   return c.json(body, 200, { ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
 }
 
@@ -166,7 +157,7 @@ async function statusOf(c: Ctx, share: ShareRecord): Promise<Terms> {
   return (await lookAt(c, share.id)) ?? { ...share, state: 'expired', opensLeft: 0 };
 }
 
-async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
+async function lookAt(c: Ctx, id: string): Promise<ShareStatus | undefined> {
   try {
     return await unwrap(shareOf(c.env, id).look());
   } catch (error) {
@@ -175,7 +166,7 @@ async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
   }
 }
 
-function opensOf(c: Ctx, { opens }: ShareRequest): number {
+function opensOf(c: Ctx, { opens }: shapes.ShareRequest): number {
   const most = shareMaxima(c.env).opens;
   checkOpens(opens, most);
   return opens ?? Math.min(defaultOpens, most);
@@ -189,7 +180,7 @@ function checkOpens(opens: number | undefined, most: number): void {
 /**
  * Returns the time at which a share expires, in ms. The default is no later than the key's own end.
  */
-function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
+function expiryOf(c: Ctx, { expiresAt }: shapes.ShareRequest, key: KeyRecord, nowMs: number): number {
   const end = shareEnd(c.env, expiresAt === undefined ? undefined : parseFutureTime(expiresAt, nowMs), nowMs);
   if (end === undefined)
     throw new SealpinError('invalid_request', `a share lasts at most ${shareMaxima(c.env).days} days at this service`);
@@ -197,10 +188,10 @@ function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: nu
 }
 
 /** Terms of a share that its object decides, and the account may not know yet. */
-type Terms = Pick<Status, 'state' | 'opens' | 'opensLeft' | 'expiresAt' | 'changedAt'>;
+type Terms = Pick<ShareStatus, 'state' | 'opens' | 'opensLeft' | 'expiresAt' | 'changedAt'>;
 
-function shareView(share: ShareRecord, { state, opens, opensLeft, expiresAt }: Terms): Share {
-  return { ...viewed(shareColumns, Share, { ...share, opens, expiresAt }), state, opensLeft };
+function shareView(share: ShareRecord, { state, opens, opensLeft, expiresAt }: Terms): shapes.Share {
+  return { ...viewed(shareColumns, shapes.Share, { ...share, opens, expiresAt }), state, opensLeft };
 }
 
 /** The ETag of a share. None comes back: between two changes fewer and fewer opens are left. */
