@@ -2,7 +2,7 @@
  * A route as one row: how it is called, who may call it, what it takes and returns, and its
  * handler.
  */
-import type { Handler } from 'hono';
+import type { Handler as HonoHandler } from 'hono';
 import type * as v from 'valibot';
 import type { Scope } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
@@ -16,8 +16,7 @@ import type { ResponseHeaderName } from './headers.ts';
 /** Bodies by media type; null for bytes without a shape. */
 export type Bodies = Record<string, v.GenericSchema | null>;
 
-/** The key of a row. */
-type RouteKey = {
+type Described = {
   /** GET answers HEAD, too, unless the path has a row for it. */
   method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';
   path: string;
@@ -26,9 +25,6 @@ type RouteKey = {
    * `get`.
    */
   operationId: string;
-};
-
-type RouteText = {
   summary: string;
   /** Details besides the summary, in CommonMark; who may call the route is added. */
   description?: string;
@@ -67,21 +63,32 @@ type RouteText = {
  * its scope in the call that also does the work; `scopes` are all those that it asks for (a test
  * compares them), and each of `instead` will do as well.
  */
-type Access =
-  | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
-  | {
-      who: 'key';
-      scopes?: readonly Scope[];
-      instead?: readonly Scope[];
-      handler: (c: Ctx, principal: Principal) => Promise<Response>;
-    };
+type WithoutKey = { who: 'anybody' | 'address' | 'operator' | 'monitor' };
+type WithKey = { who: 'key'; scopes?: readonly Scope[]; instead?: readonly Scope[] };
 
-export type Route = RouteKey & RouteRow;
-type RouteRow = RouteText & Access;
+export type Handler = (c: Ctx) => Response | Promise<Response>;
+type KeyHandler = (c: Ctx, principal: Principal) => Promise<Response>;
+
+export type Route = Described & ((WithoutKey & { handler: Handler }) | (WithKey & { handler: KeyHandler }));
+export type Row<A> = Omit<Described, 'method' | 'path' | 'operationId'> & A;
+type Method = Described['method'];
 
 /** Makes a row. */
-export function route(method: Route['method'], path: string, operationId: string, row: RouteRow): Route {
-  return { method, path, operationId, ...row };
+export function route(method: Method, path: string, id: string, handler: Handler, row: Row<WithoutKey>): Route;
+export function route(method: Method, path: string, id: string, handler: KeyHandler, row: Row<WithKey>): Route;
+export function route(
+  method: Method,
+  path: string,
+  operationId: string,
+  handler: Handler | KeyHandler,
+  row: Row<WithoutKey | WithKey>,
+): Route {
+  return { method, path, operationId, handler, ...row } as Route;
+}
+
+/** The access of a key that has all of these scopes. */
+export function keyWith(...scopes: Scope[]) {
+  return { who: 'key', scopes } as const;
 }
 
 /** Checks of each guard before the handler, and the codes that it adds. */
@@ -153,7 +160,7 @@ export function guardCodes(who: Route['who']): readonly Code[] {
  * The handler of a route, as Hono takes it. Before it, in this order: the guard, and the checks of
  * the names in query and headers.
  */
-export function handlerOf(route: Route): Handler<App> {
+export function handlerOf(route: Route): HonoHandler<App> {
   const { method, query, headers, ignoresUnknownQuery = false, who } = route;
   const checks = [
     ...guards[who].checks,

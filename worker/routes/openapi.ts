@@ -23,14 +23,13 @@ export function descriptionRoute(
     const headers = new Headers({ 'Content-Type': json, 'Cache-Control': 'no-cache' });
     return await respond(c, { etag, headers, bytes: bytes.length, body: async () => bytes, ranges: false });
   };
-  return route('get', path, operationId, {
+  return route('get', path, operationId, handler, {
     summary: 'This description',
     who: 'anybody',
     responses: { 200: { [json]: null }, 304: null },
     responseHeaders: { 200: representation, 304: ['ETag'] },
     headers: conditions,
     codes: ['precondition_failed'],
-    handler,
   });
 }
 

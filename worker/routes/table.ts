@@ -25,109 +25,108 @@ import {
   reading,
   whole,
 } from './route-parts.ts';
-import { route, type Route } from '../openapi/route.ts';
+import { keyWith, route, type Route } from '../openapi/route.ts';
 import { shareRoutes } from './shares/shares-table.ts';
 import { signedRoutes } from './shares/signed-table.ts';
 import { uploadHandler } from './files/upload.ts';
 import { uploadRoutes } from './uploads/uploads-table.ts';
 
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
-  return route('post', `/v1/storage/${mode}`, mode === 'encrypted' ? 'storeEncrypted' : 'storePlain', {
-    summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
-    description:
-      'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.' +
-      (mode === 'plain'
-        ? ' A CARv1 holds the blocks of one UnixFS file, its leaves first, under the CIDs they keep.'
-        : ''),
-    who: 'key',
-    scopes: ['write'],
-    ...(mode === 'plain' ? { instead: ['send'] } : {}),
-    query: mode === 'plain' ? shapes.UploadQuery : shapes.UploadDetails,
-    headers: {
-      'Content-Disposition': 'the filename, for a body that is not JSON',
-      'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
-      'Repr-Digest': 'the same: such a body is the whole of its representation',
-      'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
-      'Idempotency-Key': 'the same key: the same file',
-      ...(mode === 'plain' ? { 'If-None-Match': '`*`: only if no file has this name; needs a key with `read`' } : {}),
+  return route(
+    'post',
+    `/v1/storage/${mode}`,
+    mode === 'encrypted' ? 'storeEncrypted' : 'storePlain',
+    uploadHandler(mode),
+    {
+      summary:
+        mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
+      description:
+        'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.' +
+        (mode === 'plain'
+          ? ' A CARv1 holds the blocks of one UnixFS file, its leaves first, under the CIDs they keep.'
+          : ''),
+      ...keyWith('write'),
+      ...(mode === 'plain' ? { instead: ['send'] } : {}),
+      query: mode === 'plain' ? shapes.UploadQuery : shapes.UploadDetails,
+      headers: {
+        'Content-Disposition': 'the filename, for a body that is not JSON',
+        'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
+        'Repr-Digest': 'the same: such a body is the whole of its representation',
+        'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
+        'Idempotency-Key': 'the same key: the same file',
+        ...(mode === 'plain' ? { 'If-None-Match': '`*`: only if no file has this name; needs a key with `read`' } : {}),
+      },
+      body: {
+        [json]: mode === 'encrypted' ? shapes.EncryptedJsonUpload : shapes.JsonUpload,
+        ...(mode === 'plain' ? { [carType]: null } : {}),
+        [bytesType]: null,
+      },
+      responses: { 201: { [json]: shapes.NewlyStoredFile } },
+      responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
+      links: {
+        getFile: { fileId: '/fileId' },
+        getFileContent: { fileId: '/fileId' },
+        deleteFile: { fileId: '/fileId' },
+        getByCid: { cid: '/cid' },
+      },
+      codes: [
+        'invalid_json',
+        'invalid_base64',
+        'invalid_filename',
+        'invalid_cid',
+        'body_incomplete',
+        'body_timeout',
+        'too_large',
+        'quota_exceeded',
+        'unsupported_media_type',
+        'idempotency_running',
+        'idempotency_mismatch',
+        'digest_mismatch',
+        ...(mode === 'plain' ? (['cid_mismatch', 'precondition_failed', 'not_found'] as const) : []),
+        ...pinning,
+      ],
     },
-    body: {
-      [json]: mode === 'encrypted' ? shapes.EncryptedJsonUpload : shapes.JsonUpload,
-      ...(mode === 'plain' ? { [carType]: null } : {}),
-      [bytesType]: null,
-    },
-    responses: { 201: { [json]: shapes.NewlyStoredFile } },
-    responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
-    links: {
-      getFile: { fileId: '/fileId' },
-      getFileContent: { fileId: '/fileId' },
-      deleteFile: { fileId: '/fileId' },
-      getByCid: { cid: '/cid' },
-    },
-    codes: [
-      'invalid_json',
-      'invalid_base64',
-      'invalid_filename',
-      'invalid_cid',
-      'body_incomplete',
-      'body_timeout',
-      'too_large',
-      'quota_exceeded',
-      'unsupported_media_type',
-      'idempotency_running',
-      'idempotency_mismatch',
-      'digest_mismatch',
-      ...(mode === 'plain' ? (['cid_mismatch', 'precondition_failed', 'not_found'] as const) : []),
-      ...pinning,
-    ],
-    handler: uploadHandler(mode),
-  });
+  );
 }
 
 const ofFile = { who: 'key', params: { fileId: shapes.FileId } } as const;
 
 const userRoutes: readonly Route[] = [
-  route('get', '/v1/health', 'getHealth', {
+  route('get', '/v1/health', 'getHealth', readHealth, {
     summary: 'Whether the service can store and read (503 if not), its version and limits',
     who: 'anybody',
     query: shapes.HealthQuery,
     responses: { 200: { [json]: shapes.Health }, 503: { [json]: shapes.Health } },
-    handler: readHealth,
   }),
   descriptionRoute('/v1/openapi.json', 'getDescription', { title: 'Sealpin', routes: () => userRoutes }),
   ...accountRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
-  route('post', '/v1/storage/delete', 'deleteFiles', {
+  route('post', '/v1/storage/delete', 'deleteFiles', deleteFiles, {
     summary: 'Deletes up to 1,000 files at once, and ends their shares',
-    who: 'key',
-    scopes: ['delete'],
+    ...keyWith('delete'),
     body: { [json]: shapes.FilesToDelete },
     responses: { 200: { [json]: shapes.DeletedFiles } },
     codes: ['finishing'],
-    handler: deleteFiles,
   }),
-  route('get', '/v1/storage/:fileId/receipt', 'getReceipt', {
+  route('get', '/v1/storage/:fileId/receipt', 'getReceipt', readReceipt, {
     ...ofFile,
     summary: `What became of a file that was deleted or has expired, for ${shapes.receiptDays} days`,
     scopes: ['read'],
     responses: { 200: { [json]: shapes.Receipt } },
     codes: ['not_found'],
-    handler: readReceipt,
   }),
   ...uploadRoutes,
-  route('get', '/v1/storage', 'listFiles', {
+  route('get', '/v1/storage', 'listFiles', listFiles, {
     summary: 'A page of files, newest first unless it asks for another order',
     description: 'A page may have fewer files than `limit`, or none, and still a `cursor`, which continues from there.',
-    who: 'key',
-    scopes: ['read'],
+    ...keyWith('read'),
     query: shapes.ListQuery,
     responses: { 200: { [json]: shapes.FileList } },
     responseHeaders: { 200: ['Link'] },
     codes: ['invalid_cid', 'decrypt_failed'],
-    handler: listFiles,
   }),
-  route('get', '/v1/storage/:fileId', 'getFile', {
+  route('get', '/v1/storage/:fileId', 'getFile', readFile, {
     ...ofFile,
     summary: 'A file: with its data, its bytes alone, or its container',
     scopes: ['read'],
@@ -145,18 +144,16 @@ const userRoutes: readonly Route[] = [
     },
     responseHeaders: whole,
     codes: readCodes,
-    handler: readFile,
   }),
-  route('delete', '/v1/storage/:fileId', 'deleteFile', {
+  route('delete', '/v1/storage/:fileId', 'deleteFile', deleteFile, {
     ...ofFile,
     summary: 'Deletes a file, and ends its shares',
     scopes: ['delete'],
     headers: { ...conditions, 'If-Unmodified-Since': dates['If-Unmodified-Since'] },
     responses: { 200: { [json]: shapes.Receipt } },
     codes: ['not_found', 'finishing', 'precondition_failed', 'conflict'],
-    handler: deleteFile,
   }),
-  route('patch', '/v1/storage/:fileId', 'changeFile', {
+  route('patch', '/v1/storage/:fileId', 'changeFile', changeFile, {
     ...ofFile,
     summary: 'Changes the name, the type, the metadata, the tags, the sealed details or the expiry of a file',
     description:
@@ -171,23 +168,21 @@ const userRoutes: readonly Route[] = [
     responses: { 200: { [json]: shapes.StoredFile } },
     responseHeaders: { 200: ['ETag'] },
     codes: ['invalid_filename', 'not_found', 'finishing', 'precondition_failed', 'conflict', 'decrypt_failed'],
-    handler: changeFile,
   }),
-  route('post', '/v1/storage/:fileId/verification', 'verifyFile', {
+  route('post', '/v1/storage/:fileId/verification', 'verifyFile', verifyFile, {
     ...ofFile,
     summary: 'Reads all bytes of a file from each service that holds it, and compares them with its CID',
     description: 'A file that takes longer than some seconds is 202: it is read on, and the file’s `pins` say when.',
     scopes: ['read'],
     responses: { 200: { [json]: shapes.Verification }, 202: { [json]: shapes.Verification } },
     codes: ['not_found', 'finishing', 'content_denied'],
-    handler: verifyFile,
   }),
   ...shareRoutes,
   ...signedRoutes({
     store: uploadRoute('encrypted'),
     read: { headers: { ...conditions, ...dates, ...range }, responseHeaders: whole, codes: readCodes },
   }),
-  route('get', '/v1/storage/:fileId/content', 'getFileContent', {
+  route('get', '/v1/storage/:fileId/content', 'getFileContent', readContent, {
     ...ofFile,
     summary: 'The bytes of a file, with its type and name',
     scopes: ['read'],
@@ -195,9 +190,8 @@ const userRoutes: readonly Route[] = [
     responses: { 200: { [bytesType]: null, '*/*': null }, 206: { [bytesType]: null, '*/*': null }, 304: null },
     responseHeaders: whole,
     codes: readCodes.filter((code) => code !== 'not_acceptable'),
-    handler: readContent,
   }),
-  route('get', '/ipfs/:cid', 'getByCid', {
+  route('get', '/ipfs/:cid', 'getByCid', readGateway, {
     summary: 'The content of a CID, for anybody',
     params: { cid: shapes.AnyCidParameter },
     query: shapes.GatewayQuery,
@@ -222,7 +216,6 @@ const userRoutes: readonly Route[] = [
       'range_not_satisfiable',
       ...reading,
     ],
-    handler: readGateway,
   }),
 ];
 

@@ -9,7 +9,7 @@ const params = { shareId: shapes.ShareId };
 const bySharer = { who: 'key', scopes: ['share'], instead: ['send'] } as const;
 
 export const shareRoutes: readonly Route[] = [
-  route('post', '/v1/shares', 'createShare', {
+  route('post', '/v1/shares', 'createShare', createShare, {
     summary: 'Shares files: keeps a sealed record, which anybody with its ID can open until it expires or is used up',
     ...bySharer,
     body: { [json]: shapes.ShareRequest },
@@ -17,16 +17,14 @@ export const shareRoutes: readonly Route[] = [
     responseHeaders: { 201: ['Location', 'ETag'] },
     links: { getShare: { shareId: '/id' }, changeShare: { shareId: '/id' }, deleteShare: { shareId: '/id' } },
     codes: ['not_found', 'finishing', 'forbidden', 'conflict', 'quota_exceeded'],
-    handler: createShare,
   }),
-  route('get', '/v1/shares', 'listShares', {
+  route('get', '/v1/shares', 'listShares', listShares, {
     summary: 'A page of the account’s shares, newest first; with `send`, of those that the key made',
     ...bySharer,
     query: shapes.PageQuery,
     responses: { 200: { [json]: shapes.ShareList } },
-    handler: listShares,
   }),
-  route('get', sharePath, 'getShare', {
+  route('get', sharePath, 'getShare', readShare, {
     params,
     summary: 'Whether a share is there, needs a password, and until when; uses nothing up',
     who: 'address',
@@ -34,9 +32,8 @@ export const shareRoutes: readonly Route[] = [
     responses: { 200: { [json]: shapes.ShareStatus }, 304: null },
     responseHeaders: { 200: ['ETag'], 304: ['ETag'] },
     codes: ['not_found', 'precondition_failed'],
-    handler: readShare,
   }),
-  route('patch', sharePath, 'changeShare', {
+  route('patch', sharePath, 'changeShare', changeShare, {
     params,
     summary: 'Changes how often and how long an active share opens; with `send`, of those that the key made',
     description:
@@ -47,17 +44,15 @@ export const shareRoutes: readonly Route[] = [
     responses: { 200: { [json]: shapes.Share } },
     responseHeaders: { 200: ['ETag'] },
     codes: ['not_found', 'gone', 'conflict', 'precondition_failed'],
-    handler: changeShare,
   }),
-  route('delete', sharePath, 'deleteShare', {
+  route('delete', sharePath, 'deleteShare', deleteShare, {
     params,
     summary: 'Revokes a share; what an invitation stored for it alone is deleted',
     ...bySharer,
     responses: { 200: { [json]: shapes.ShareReceipt } },
     codes: ['not_found'],
-    handler: deleteShare,
   }),
-  route('post', `${sharePath}/open`, 'openShare', {
+  route('post', `${sharePath}/open`, 'openShare', openShare, {
     params,
     summary: 'The record of a share; counts as one of its opens',
     who: 'address',
@@ -68,6 +63,5 @@ export const shareRoutes: readonly Route[] = [
     responses: { 200: { [json]: shapes.OpenedShare } },
     responseHeaders: { 200: ['Idempotency-Replayed'] },
     codes: ['not_found', 'gone', 'forbidden'],
-    handler: openShare,
   }),
 ];

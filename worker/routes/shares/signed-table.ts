@@ -19,7 +19,7 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
   );
   const unread: readonly Code[] = ['not_acceptable', 'decrypt_failed'];
   return [
-    route('get', signedUrlPath, 'getSigned', {
+    route('get', signedUrlPath, 'getSigned', readSigned, {
       summary: 'The file of a signed URL: its bytes in plain mode, its container in encrypted mode',
       params: accountParams,
       who: 'address',
@@ -30,9 +30,8 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
         304: null,
       },
       codes: [...codes, ...(read.codes ?? []).filter((code) => !unread.includes(code))],
-      handler: readSigned,
     }),
-    route('post', signedUrlPath, 'storeSigned', {
+    route('post', signedUrlPath, 'storeSigned', storeSigned, {
       summary: 'Stores a file by a signed URL; the same URL can be sent again until it succeeds',
       params: accountParams,
       who: 'address',
@@ -41,7 +40,6 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
       responses: store.responses,
       responseHeaders: store.responseHeaders ?? {},
       codes: [...codes, ...(store.codes ?? [])],
-      handler: storeSigned,
     }),
   ];
 }

@@ -2,7 +2,7 @@
 import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
-import { route, type Route } from '../../openapi/route.ts';
+import { keyWith, route, type Route } from '../../openapi/route.ts';
 import { json, pinning } from '../route-parts.ts';
 import {
   createUpload,
@@ -17,7 +17,7 @@ import {
 const version = { 'Tus-Resumable': tusVersion };
 const digestHeader = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
-const byWriter = { who: 'key', scopes: ['write'], instead: ['send'] } as const;
+const byWriter = { ...keyWith('write'), instead: ['send'] } as const;
 /** Headers of every response about an upload. */
 const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
 /** Headers of the response to another version of the protocol, or to none. */
@@ -35,25 +35,23 @@ const chunk: readonly Code[] = [
 ];
 
 function options(path: string, operationId: string): Route {
-  return route('options', path, operationId, {
+  return route('options', path, operationId, describeUploads, {
     summary: 'The version, the extensions and the largest file of tus, by which files are uploaded here',
     who: 'anybody',
     ignoresUnknownQuery: true,
     responses: { 204: null },
     responseHeaders: { 204: ['Tus-Version', 'Tus-Extension', 'Tus-Max-Size'] },
-    handler: describeUploads,
   });
 }
 
 function creation(mode: 'encrypted' | 'plain'): Route[] {
   const path = `/v1/uploads/${mode}`;
   return [
-    route('post', path, `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`, {
+    route('post', path, `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`, createUpload(mode), {
       summary:
         'Begins an upload that may be continued, ' +
         (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
-      who: 'key',
-      scopes: ['write'],
+      ...keyWith('write'),
       ...(mode === 'plain' ? { instead: ['send'] } : {}),
       requiredHeaders: version,
       headers: {
@@ -81,7 +79,6 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
         'idempotency_mismatch',
         'idempotency_running',
       ],
-      handler: createUpload(mode),
     }),
     options(path, `describeUploads${mode === 'plain' ? 'Plain' : 'Encrypted'}`),
   ];
@@ -92,14 +89,13 @@ const uploadPath = '/v1/uploads/:uploadId';
 const rows: readonly Route[] = [
   ...creation('encrypted'),
   ...creation('plain'),
-  route('get', '/v1/uploads', 'listUploads', {
+  route('get', '/v1/uploads', 'listUploads', listUploads, {
     summary: 'The uploads of the key; with the scope `keys`, those of the account',
     who: 'key',
     responses: { 200: { [json]: ResumableUploadList } },
-    handler: listUploads,
   }),
   options('/v1/uploads', 'describeUploads'),
-  route('head', uploadPath, 'headUpload', {
+  route('head', uploadPath, 'headUpload', headUpload, {
     params,
     summary: 'Returns the offset of an upload; a request that continues it is ended',
     ...byWriter,
@@ -108,9 +104,8 @@ const rows: readonly Route[] = [
     responses: { 200: null },
     responseHeaders: { 200: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata', ...progress], ...otherVersion },
     codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
-    handler: headUpload,
   }),
-  route('patch', uploadPath, 'continueUpload', {
+  route('patch', uploadPath, 'continueUpload', patchUpload, {
     params,
     summary: 'Continues an upload; 204 with the last bytes names the file',
     ...byWriter,
@@ -123,17 +118,15 @@ const rows: readonly Route[] = [
     responses: { 204: null },
     responseHeaders: { 204: progress, ...otherVersion },
     codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
-    handler: patchUpload,
   }),
-  route('get', uploadPath, 'getUpload', {
+  route('get', uploadPath, 'getUpload', readUpload, {
     params,
     summary: 'An upload: its state, and its file once every byte has arrived',
     who: 'key',
     responses: { 200: { [json]: ResumableUpload } },
     codes: ['not_found'],
-    handler: readUpload,
   }),
-  route('delete', uploadPath, 'deleteUpload', {
+  route('delete', uploadPath, 'deleteUpload', deleteUpload, {
     params,
     summary: 'Ends an upload of the key, or with the scope `keys` any of the account; a file that it stored stays',
     who: 'key',
@@ -141,7 +134,6 @@ const rows: readonly Route[] = [
     responses: { 204: null },
     responseHeaders: otherVersion,
     codes: ['precondition_failed', 'not_found'],
-    handler: deleteUpload,
   }),
   options(uploadPath, 'describeUpload'),
 ];
