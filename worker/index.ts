@@ -11,14 +11,14 @@ import {
   notFound,
   onError,
   onlyHead,
+  rateLimitFields,
   requestId,
 } from './http/middleware.ts';
-import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { responseHeaders } from './openapi/headers.ts';
 import { handlerOf } from './openapi/route.ts';
 import { withoutReferrer } from './routes/shares/signed.ts';
-import { signedUrlPath } from './routes/shares/signed-table.ts';
+import { signedUrlPath } from './routes/shares/shares-table.ts';
 import { operatorRoutes } from './routes/operator/operator-table.ts';
 import { routes } from './routes/table.ts';
 import { addWeb, onlyOwnWorker } from './routes/web-pages.ts';

@@ -13,7 +13,7 @@ import {
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
-import { checkOrigin } from './account-origins.ts';
+import { readOrigins } from '../objects/account/account-list.ts';
 import { readCachedKey, type CachedKey } from '../objects/account/keys/key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey } from './rate-limit.ts';
 import type { Account } from '../objects/account/account.ts';
@@ -43,6 +43,21 @@ export async function authenticate(c: Ctx): Promise<Principal> {
   await checkOrigin(c, key.account);
   c.set('usedBy', { account: key.account, keyId: keyIdOf(key.hash) });
   return { key, account: c.env.ACCOUNT.getByName(key.account), cached };
+}
+
+/**
+ * Checks the `Origin` of a request with a key of an account. A request without one is not a page's,
+ * or is a page's of this service. A preflight carries no key, so that CORS itself cannot differ by
+ * account (Fetch standard, section 4.8): this refuses the request that follows it.
+ */
+async function checkOrigin(c: Ctx, account: string): Promise<void> {
+  const origin = c.req.header('Origin');
+  if (origin === undefined || origin === new URL(c.req.url).origin) return;
+  const origins = await readOrigins(c.env.API_KEYS, account);
+  if (origins !== null && !origins.includes(origin))
+    throw new SealpinError('forbidden', 'pages of this origin may not use the keys of this account', {
+      hint: 'ask the operator of the service to add the origin to the account',
+    });
 }
 
 /** The token of `Authorization: Bearer …` (RFC 6750 section 2.1); undefined for any other value. */

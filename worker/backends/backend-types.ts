@@ -2,13 +2,13 @@
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { isOwnName } from '../env.ts';
-import { clusterAdapter } from './cluster/cluster-options.ts';
+import { clusterAdapter } from './cluster/cluster.ts';
 import { isReadable, type Adapter, type AdapterContext, type Backend } from './contract.ts';
-import { kuboAdapter } from './kubo/kubo-options.ts';
-import { pinataAdapter } from './pinata/pinata-options.ts';
-import { psaAdapter } from './psa/psa-options.ts';
+import { kuboAdapter } from './kubo/kubo.ts';
+import { pinataAdapter } from './pinata/pinata.ts';
+import { psaAdapter } from './psa/psa.ts';
 import { r2Adapter } from './r2/r2.ts';
-import { s3Adapter } from './s3/s3-options.ts';
+import { s3Adapter } from './s3/s3.ts';
 
 /** Each adapter parses its own options. */
 const adapters = {

@@ -35,6 +35,16 @@ export function secretField(field: string) {
 }
 
 /**
+ * The fields of an API. `tokenSecret` names a secret: a bearer token, `user:password`, or a whole
+ * value of `Authorization` that begins with its scheme.
+ */
+export const apiFields = {
+  url: addressField('url', 'tokenSecret'),
+  tokenSecret: secretField('tokenSecret'),
+  headers: headersField,
+};
+
+/**
  * The message of the one issue that an object with fields itself has: each field has an issue of
  * its own.
  */
@@ -43,8 +53,7 @@ export function unknownField({ received }: { received: string }): string {
 }
 
 /**
- * The headers of every request, with the credentials of a secret: a bearer token, `user:password`,
- * or a whole value of `Authorization` that begins with its scheme.
+ * The headers of every request, with the credentials of a secret (`apiFields`).
  * @throws misconfigured when the secret is not set, or HTTP does not take it
  */
 export function authorized(

@@ -4,6 +4,7 @@ import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { servicesOf } from '../backends/configured.ts';
 import { tellRefusal, uploadCountsMs } from '../objects/metrics/seen-refusals.ts';
+import { rateLimitOf } from '../env.ts';
 import { isHead, type App, type Check, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
 import { errorText, log, orLog } from '../log.ts';
@@ -55,6 +56,24 @@ export const inertHeaders: MiddlewareHandler<App> = async (c, next) => {
   await next();
   const { headers } = c.res;
   for (const [name, value] of Object.entries(inert)) if (!headers.has(name)) headers.set(name, value);
+};
+
+/**
+ * Names the limit that a request was counted for, where the operator has told it
+ * (draft-ietf-httpapi-ratelimit-headers-10). The limiter only says whether a request is within the
+ * limit, so how much is left is known only when there is nothing left.
+ */
+export const rateLimitFields: MiddlewareHandler<App> = async (c, next) => {
+  // Read before the request changes anything: a wrong setting is a fault of its own.
+  const policies = { account: rateLimitOf(c.env, 'account'), address: rateLimitOf(c.env, 'address') };
+  await next();
+  const { countedFor } = c.var;
+  const policy = countedFor && policies[countedFor];
+  if (countedFor === undefined || policy === undefined) return;
+  c.res.headers.set('RateLimit-Policy', `"${countedFor}";q=${policy.requests};w=${policy.seconds}`);
+  const retryAfter = c.res.headers.get('Retry-After');
+  if (c.res.status === 429 && retryAfter !== null)
+    c.res.headers.set('RateLimit', `"${countedFor}";r=0;t=${retryAfter}`);
 };
 
 /**

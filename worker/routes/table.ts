@@ -26,8 +26,7 @@ import {
   whole,
 } from './route-parts.ts';
 import { keyWith, route, type Route } from '../openapi/route.ts';
-import { shareRoutes } from './shares/shares-table.ts';
-import { signedRoutes } from './shares/signed-table.ts';
+import { shareRoutes, signedRoutes } from './shares/shares-table.ts';
 import { uploadHandler } from './files/upload.ts';
 import { uploadRoutes } from './uploads/uploads-table.ts';
 

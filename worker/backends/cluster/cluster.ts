@@ -3,17 +3,66 @@
  * Each part of a file goes to one Kubo, which verifies it; the peers that are to hold it fetch it
  * from there. Any peer of the list does where another one is down, or full.
  */
+import * as v from 'valibot';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { parseCid, sha256 } from '../../../shared/ipfs/index.ts';
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { anchorOf, importAnchor } from '../anchor.ts';
-import { agreedPins } from './agreed-pins.ts';
 import { clusterPeers, type ClusterPeer, type ClusterPeers, type PeersOptions } from './cluster-peers.ts';
 import { clusterImport, importEmptyBlock } from './cluster-import.ts';
-import { pinAtPeers } from './cluster-pin.ts';
-import type { Replication } from './cluster-rest.ts';
-import type { BlockImport, PinningService } from '../contract.ts';
+import { pinAtPeers, summary, unpinnedAtPeers, type ClusterPinOptions } from './cluster-pin.ts';
+import { isReplicated, type Replication } from './cluster-rest.ts';
+import type { Adapter, BlockImport, Held, PinningService } from '../contract.ts';
 import { failoverStream, whileReading } from '../failover.ts';
+import { addressField, authorized, headersField, secretField, unknownField } from '../option-fields.ts';
+
+const peersMessage = 'peers must be a list of at least one {"url", "ipfs"}';
+const replicationMessage = 'replication must be {"min", "max"}, whole numbers from 1 with min not above max';
+
+const Peer = v.strictObject(
+  { url: addressField('url', 'tokenSecret'), ipfs: addressField('ipfs', 'ipfsTokenSecret') },
+  peersMessage,
+);
+
+const factor = v.pipe(v.number(replicationMessage), v.integer(replicationMessage), v.minValue(1, replicationMessage));
+
+const Replication = v.pipe(
+  v.strictObject({ min: factor, max: factor }, replicationMessage),
+  v.check(({ min, max }) => min <= max, replicationMessage),
+);
+
+/**
+ * The secrets are as for a Kubo: `tokenSecret` for the REST APIs, `ipfsTokenSecret` for the Kubos.
+ */
+const ClusterFields = v.strictObject(
+  {
+    peers: v.pipe(v.optional(v.array(Peer, peersMessage), []), v.minLength(1, peersMessage)),
+    tokenSecret: secretField('tokenSecret'),
+    ipfsTokenSecret: secretField('ipfsTokenSecret'),
+    headers: headersField,
+    replication: v.optional(Replication),
+  },
+  unknownField,
+);
+
+/**
+ * IPFS Cluster, configured by
+ * `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?, "replication"?}`.
+ */
+export const clusterAdapter: Adapter<typeof ClusterFields> = {
+  options: ClusterFields,
+  triedAgainst:
+    'IPFS Cluster 1.1.6, one and three peers on one machine, also while peers are killed; not over a wide area',
+  places: ({ peers }) => peers.flatMap(({ url, ipfs }) => [url, ipfs]),
+  make: ({ peers, tokenSecret, ipfsTokenSecret, headers, replication }, context) =>
+    cluster({
+      ...context,
+      peers,
+      headers: authorized(headers, tokenSecret, context),
+      ipfsHeaders: authorized(headers, ipfsTokenSecret, context),
+      replication,
+    }),
+};
 
 export type ClusterOptions = PeersOptions & {
   /** Number of peers that hold a file; undefined: as the peers are configured. */
@@ -84,6 +133,47 @@ export function cluster(o: ClusterOptions): PinningService {
       return { version: first.version, peers: { answering: answering.length, listed: all.length } };
     },
   };
+}
+
+/** Makes the functions that look for a pin, repair it and remove it. */
+function agreedPins({ peers, pinName, replication, responseMs }: ClusterPinOptions) {
+  const agreed = (cid: string, signal: AbortSignal) =>
+    peers.first(signal, ({ rest }, limited) => rest.agreed(cid, limited));
+
+  async function unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent' | 'foreign'> {
+    const pin = await agreed(cid, signal);
+    if (pin !== undefined && pin.name !== pinName) return 'foreign';
+    const isRemoved = pin !== undefined && (await peers.first(signal, ({ rest }, limited) => rest.unpin(cid, limited)));
+    // Also where there was none: a peer that was down may not know of the removal yet.
+    await unpinnedAtPeers(peers, { cid, name: pinName, unpinMs: responseMs, signal });
+    return isRemoved ? 'removed' : 'absent';
+  }
+
+  /** A pin of ours that no peer holds counts as absent, so that it is made again. */
+  async function stat(cid: string, signal: AbortSignal): Promise<Held> {
+    const pin = await agreed(cid, signal);
+    if (pin === undefined) return { pin: 'absent' };
+    if (pin.name !== pinName) return { pin: 'foreign', name: pin.name };
+    const statuses = await peers.first(signal, ({ rest }, limited) => rest.statuses(cid, false, limited));
+    // One that had to go to other peers asks for more.
+    if (isReplicated(statuses, replication?.min ?? pin.min)) return { pin: 'ours' };
+    const isHeld = statuses.some(({ status }) => status === 'pinned');
+    return isHeld ? { pin: 'ours', lacks: summary(statuses) } : { pin: 'absent' };
+  }
+
+  /**
+   * A peer that is back is asked to try again what has failed there; one that stays away is
+   * replaced by another pin only.
+   */
+  async function recover(cid: string, signal: AbortSignal): Promise<void> {
+    const statuses = await peers.first(signal, ({ rest }, limited) => rest.statuses(cid, false, limited));
+    const isRefused = statuses.some(({ status }) => status === 'pin_error');
+    await peers.first(signal, async ({ rest }, limited) =>
+      isRefused ? await rest.recover(cid, limited) : void (await rest.pin(cid, pinName, { replication }, limited)),
+    );
+  }
+
+  return { agreed, stat, recover, unpin };
 }
 
 /**

@@ -2,13 +2,26 @@
  * The adapter for Kubo's RPC: a Kubo of one's own, the embedded node, and other servers of the same
  * API. Documented at https://docs.ipfs.tech/reference/kubo/rpc/.
  */
+import * as v from 'valibot';
 import { anchorOf, importAnchor } from '../anchor.ts';
-import type { BlockImport, PinningService } from '../contract.ts';
+import type { Adapter, BlockImport, PinningService } from '../contract.ts';
 import { blockImport, type ImportOptions } from './kubo-import.ts';
 import { pinning, pinsNamed } from './kubo-pin.ts';
 import { kuboReads } from './kubo-read.ts';
 import { isRecord, type HttpOptions } from '../http-client.ts';
+import { apiFields, authorized, unknownField } from '../option-fields.ts';
 import { rpc } from './kubo-rpc.ts';
+
+const KuboFields = v.strictObject(apiFields, unknownField);
+
+/** Kubo, configured by `{"url", "tokenSecret"?, "headers"?}`. */
+export const kuboAdapter: Adapter<typeof KuboFields> = {
+  options: KuboFields,
+  triedAgainst: 'Kubo 0.43, and the built-in node',
+  places: ({ url }) => [url],
+  make: ({ url, tokenSecret, headers }, context) =>
+    kubo({ ...context, url, headers: authorized(headers, tokenSecret, context) }),
+};
 
 /** A Kubo, and the name of our pins there. */
 export type KuboOptions = HttpOptions & {

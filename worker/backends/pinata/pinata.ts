@@ -3,15 +3,41 @@
  * one CAR by tus, is processed after the answer, and is named by an id of its own. We find ours by
  * a name with its CID in it.
  */
+import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
-import type { Replica, SourceFile } from '../contract.ts';
+import type { Adapter, Replica, SourceFile } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
 import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { observed } from '../../../shared/streams/pulled.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
+import { addressField, authorized, headersField, secretField, unknownField } from '../option-fields.ts';
 import { sourceError } from '../source-error.ts';
 import { tusUpload } from './tus-upload.ts';
+
+const addressOf = (field: string, usual: string) =>
+  v.pipe(v.optional(v.unknown(), usual), addressField(field, 'tokenSecret'));
+
+const PinataFields = v.strictObject(
+  {
+    url: addressOf('url', 'https://api.pinata.cloud/v3'),
+    uploads: addressOf('uploads', 'https://uploads.pinata.cloud/v3'),
+    tokenSecret: secretField('tokenSecret'),
+    headers: headersField,
+  },
+  unknownField,
+);
+
+/** Pinata account, configured by `{"tokenSecret", "headers"?, "url"?, "uploads"?}`. */
+export const pinataAdapter: Adapter<typeof PinataFields> = {
+  options: PinataFields,
+  triedAgainst: "tusd and a server made of Pinata's OpenAPI documents; not Pinata itself",
+  places: ({ url, tokenSecret = '' }) => [`${url} ${tokenSecret}`],
+  make({ url, uploads, tokenSecret, headers }, context) {
+    if (tokenSecret === undefined) throw context.misconfigured('tokenSecret must be the name of a secret');
+    return pinata({ ...context, url, uploads, headers: authorized(headers, tokenSecret, context) });
+  },
+};
 
 export type PinataOptions = Omit<HttpOptions, 'url'> & {
   /**

@@ -4,13 +4,41 @@
  * file over the network of IPFS, from the addresses that the operator names or from where it finds
  * it.
  */
+import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
-import type { Replica } from '../contract.ts';
+import type { Adapter, Replica } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
 import type { HttpFailures } from '../http-failures.ts';
 import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
+import { apiFields, authorized, unknownField } from '../option-fields.ts';
 import { timeLimit } from '../time-limit.ts';
+
+/** The most that the specification lets a pin have. */
+const mostOrigins = 20;
+const message =
+  `origins must be a list of at most ${mostOrigins} multiaddresses, such as ` +
+  '/dns4/kubo.example.com/tcp/4001/p2p/12D3…';
+
+const PsaOrigin = v.pipe(v.string(message), v.regex(/^\/[\x21-\x7e]+\/p2p\/[a-zA-Z0-9]+$/, message));
+
+const PsaFields = v.strictObject(
+  {
+    ...apiFields,
+    origins: v.pipe(v.optional(v.array(PsaOrigin, message), []), v.maxLength(mostOrigins, message)),
+  },
+  unknownField,
+);
+
+/** Pinning Service API, configured by `{"url", "tokenSecret"?, "headers"?, "origins"?}`. */
+export const psaAdapter: Adapter<typeof PsaFields> = {
+  options: PsaFields,
+  triedAgainst: 'the API of IPFS Cluster 1.1.6, and the server of Helia 1.0.4; no hosted service',
+  // Each token is an account.
+  places: ({ url, tokenSecret = '' }) => [`${url} ${tokenSecret}`],
+  make: ({ url, tokenSecret, headers, origins }, context) =>
+    psa({ ...context, url, headers: authorized(headers, tokenSecret, context), origins }),
+};
 
 export type PsaOptions = HttpOptions & {
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */

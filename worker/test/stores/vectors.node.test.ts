@@ -14,7 +14,7 @@ import { ci } from '../../../testkit/long-run.ts';
 import type { AdapterContext } from '../../backends/contract.ts';
 import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { r2Adapter } from '../../backends/r2/r2.ts';
-import { s3Adapter } from '../../backends/s3/s3-options.ts';
+import { s3Adapter } from '../../backends/s3/s3.ts';
 import { costlyKinds, kinds, missing, type Kind } from './store-under-test.ts';
 
 /** Bytes in base64, or so many bytes of a text that is repeated. */
