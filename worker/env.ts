@@ -1,6 +1,6 @@
 /**
- * Bindings, variables and secrets that the runtime hands to the service, and the parsing of the
- * variables.
+ * Bindings, variables and secrets that the runtime hands to the service. What parses a variable
+ * throws `misconfigured`, naming it.
  */
 import { parseBackupDays } from '../shared/backup-days.ts';
 import { SealpinError } from '../shared/errors.ts';
@@ -53,34 +53,25 @@ export type Env = {
   HANDOVERS?: Handovers;
 } & { [name in (typeof variables)[number]]?: string };
 
-/**
- * The largest request body in bytes; undefined without a limit (`MAX_UPLOAD_BYTES` empty or unset).
- * @throws misconfigured when the variable is not a whole number
- */
+/** The largest request body in bytes; undefined without a limit. */
 export function maxUploadBytes(env: Env): number | undefined {
-  return numberIn('MAX_UPLOAD_BYTES', env.MAX_UPLOAD_BYTES, byteCount);
+  return numberIn(env, 'MAX_UPLOAD_BYTES', byteCount);
 }
 
-/** 32 GiB: 32,768 leaves, whose digests fit into the memory of one request. */
-const defaultFileBytes = 32 * 1024 ** 3;
-
 /**
- * The largest file that may be uploaded in several requests, in bytes: `MAX_FILE_BYTES`, or 32 GiB.
- * @throws misconfigured when the variable is not a whole number
+ * The largest file that may be uploaded in several requests, in bytes: 32 GiB by default, whose
+ * 32,768 digests of leaves fit into the memory of one request.
  */
 export function maxFileBytes(env: Env): number {
-  return numberIn('MAX_FILE_BYTES', env.MAX_FILE_BYTES, byteCount) ?? defaultFileBytes;
+  return numberIn(env, 'MAX_FILE_BYTES', byteCount) ?? 32 * 1024 ** 3;
 }
-
-export type RateLimitPolicy = { requests: number; seconds: number };
 
 /**
  * The limit per account or per address as the operator tells it to clients, such as `600/60`: a
  * binding does not say its own.
  * @returns undefined where it is not told, or where nothing is limited
- * @throws misconfigured
  */
-export function rateLimitOf(env: Env, of: 'account' | 'address'): RateLimitPolicy | undefined {
+export function rateLimitOf(env: Env, of: 'account' | 'address') {
   const name = of === 'account' ? 'KEY_LIMIT_POLICY' : 'ADDRESS_LIMIT_POLICY';
   const limiter = of === 'account' ? env.KEY_LIMIT : env.ADDRESS_LIMIT;
   const text = env[name] ?? '';
@@ -91,22 +82,12 @@ export function rateLimitOf(env: Env, of: 'account' | 'address'): RateLimitPolic
   return { requests: Number(requests), seconds: Number(seconds) };
 }
 
-/** Seconds for which an upload may send nothing, unless `UPLOAD_IDLE_SECONDS` is set. */
-const defaultIdleSeconds = 60;
-
-/**
- * Returns the time for which an upload may send nothing before it is aborted, in ms.
- * @throws misconfigured when the variable is not a whole number of seconds
- */
+/** Time for which an upload may send nothing before it is aborted, in ms: a minute by default. */
 export function uploadIdleMs(env: Env): number {
-  const form = { ...countForm, words: 'of seconds' };
-  return (numberIn('UPLOAD_IDLE_SECONDS', env.UPLOAD_IDLE_SECONDS, form) ?? defaultIdleSeconds) * 1000;
+  return (numberIn(env, 'UPLOAD_IDLE_SECONDS', { ...countForm, words: 'of seconds' }) ?? 60) * 1000;
 }
 
-/**
- * Returns where bytes are kept: `BACKENDS`, or `PINNING_SERVICES`, its old name.
- * @throws misconfigured when both are set, or none
- */
+/** Where bytes are kept: `BACKENDS`, or `PINNING_SERVICES`, its old name. */
 export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<Env, 'BACKENDS' | 'PINNING_SERVICES'>): {
   json: string;
   setting: string;
@@ -124,7 +105,6 @@ export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<E
  * The id that distinguishes the pins of this service from those of others on the same node. Unset,
  * it is derived from the namespace of the Durable Objects, which hold the references to the pins:
  * each deployment has its own.
- * @throws misconfigured when `SERVICE_ID` is not 1 to 64 letters, digits, - and _
  */
 export function serviceId(env: Env): string {
   const id = env.SERVICE_ID ?? '';
@@ -134,41 +114,24 @@ export function serviceId(env: Env): string {
   return id;
 }
 
-/** Days that Cloudflare's point-in-time recovery of a Durable Object reaches back. */
-const platformRecoveryDays = 30;
-
 /**
- * Days for which the platform can still restore deleted rows; 0 under `sealpin start`, which keeps
- * no history.
- * @throws misconfigured when the variable is not a whole number
+ * Days for which the platform can still restore deleted rows: those of Cloudflare's point-in-time
+ * recovery by default; 0 under `sealpin start`, which keeps no history.
  */
 export function recoveryDays(env: Env): number {
-  const form = { pattern: /^[0-9]{1,4}$/, words: 'of days' };
-  return numberIn('RECOVERY_DAYS', env.RECOVERY_DAYS, form) ?? platformRecoveryDays;
+  return numberIn(env, 'RECOVERY_DAYS', { pattern: /^[0-9]{1,4}$/, words: 'of days' }) ?? 30;
 }
 
-/**
- * Days for which backups of the operator's are kept (`BACKUP_DAYS`); undefined where the operator
- * does not say.
- * @throws misconfigured when the variable is not a whole number of days
- */
+/** Days for which backups of the operator's are kept; undefined where the operator does not say. */
 export function backupDays(env: Env): number | undefined {
   return parseBackupDays(env.BACKUP_DAYS);
 }
 
-/** Limits of a share if the operator sets none. */
-const defaultShareDays = 30;
-const defaultShareOpens = 100;
-
-/**
- * Returns the days that a share may last (`SHARE_MAX_DAYS`), and the number of times it may be
- * opened (`SHARE_MAX_OPENS`).
- * @throws misconfigured when one of the variables is not a whole number
- */
+/** The days that a share may last, and the number of times it may be opened. */
 export function shareMaxima(env: Env): { days: number; opens: number } {
   return {
-    days: numberIn('SHARE_MAX_DAYS', env.SHARE_MAX_DAYS, countForm) ?? defaultShareDays,
-    opens: numberIn('SHARE_MAX_OPENS', env.SHARE_MAX_OPENS, countForm) ?? defaultShareOpens,
+    days: numberIn(env, 'SHARE_MAX_DAYS', countForm) ?? 30,
+    opens: numberIn(env, 'SHARE_MAX_OPENS', countForm) ?? 100,
   };
 }
 
@@ -193,12 +156,9 @@ export function isGatewayOpen({ PUBLIC_GATEWAY: setting }: Env): boolean {
   return setting !== 'off';
 }
 
-/**
- * Returns the number of pinning services that hold each file: `REPLICAS`, or 1.
- * @throws misconfigured when the variable is not a whole number
- */
+/** The number of backends that hold each file. */
 export function replicas(env: Env): number {
-  return numberIn('REPLICAS', env.REPLICAS, countForm) ?? 1;
+  return numberIn(env, 'REPLICAS', countForm) ?? 1;
 }
 
 /** Forms of numbers in variables, and the words for them. */
@@ -206,8 +166,9 @@ type NumberForm = { pattern: RegExp; words: string };
 const byteCount: NumberForm = { pattern: /^[1-9][0-9]*$/, words: 'of bytes' };
 const countForm: NumberForm = { pattern: /^[1-9][0-9]{0,4}$/, words: 'from 1 to 99999' };
 
-/** @returns undefined for a variable that is empty or unset @throws misconfigured */
-function numberIn(name: string, text = '', { pattern, words }: NumberForm): number | undefined {
+/** A number in a variable; undefined where that is empty or unset. */
+function numberIn(env: Env, name: (typeof variables)[number], { pattern, words }: NumberForm): number | undefined {
+  const text = env[name] ?? '';
   if (text === '') return undefined;
   if (!pattern.test(text) || !Number.isSafeInteger(Number(text)))
     throw new SealpinError('misconfigured', `${name} is not a whole number ${words}`);

@@ -1,7 +1,4 @@
-/**
- * Collector of an isolate's counts: hands them over some seconds after a request, for all requests
- * until then.
- */
+/** Hands over what an isolate counts, some seconds after a request, for all requests until then. */
 import type { Ctx } from './app.ts';
 
 /**
@@ -10,20 +7,20 @@ import type { Ctx } from './app.ts';
  */
 const collectMs = 10_000;
 
-/** The wait of an isolate. One request waits for all; the next one does when that was stopped. */
-export class Collector {
-  #since = 0;
-
-  /** Hands everything over later, unless another request does. */
-  handOverLater(c: Ctx, handOver: () => Promise<void>): void {
-    if (Date.now() - this.#since < 2 * collectMs) return;
-    this.#since = Date.now();
-    c.executionCtx.waitUntil(this.#after(handOver));
-  }
-
-  async #after(handOver: () => Promise<void>): Promise<void> {
+/**
+ * Makes the function that has everything handed over later, unless another request does. One request
+ * waits for all; the next one does when that was stopped.
+ */
+export function later(handOver: (env: Ctx['env']) => Promise<void>): (c: Ctx) => void {
+  let since = 0;
+  const handOverAll = async (env: Ctx['env']): Promise<void> => {
     await scheduler.wait(collectMs);
-    this.#since = 0;
-    await handOver();
-  }
+    since = 0;
+    await handOver(env);
+  };
+  return (c) => {
+    if (Date.now() - since < 2 * collectMs) return;
+    since = Date.now();
+    c.executionCtx.waitUntil(handOverAll(c.env));
+  };
 }

@@ -6,7 +6,7 @@ import { metricsOf, type MetricsBinding } from '../objects/metrics/metrics-bindi
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from './app.ts';
 import { lengthOf } from './body-headers.ts';
-import { Collector } from './collector.ts';
+import { later } from './collector.ts';
 import { labelsOf } from './exposition.ts';
 
 /** Methods that have a series; a client may send any name. */
@@ -14,7 +14,7 @@ const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
 
 /** The sums of this isolate by name and labels. */
 const counted = new Map<string, Counter>();
-const collector = new Collector();
+const handOverLater = later(handOverCounts);
 
 /** Counts a request that has its response. @param ms since it arrived */
 export function countRequest(c: Ctx, ms: number): void {
@@ -29,7 +29,7 @@ export function countRequest(c: Ctx, ms: number): void {
   add('sealpin_http_request_body_bytes_total', labelsOf({ route }), lengthOf(c.req.raw.headers));
   if (name !== 'HEAD') add('sealpin_http_response_body_bytes_total', labelsOf({ route }), lengthOf(headers));
   if (c.var.code !== undefined) add('sealpin_errors_total', labelsOf({ code: c.var.code }), 1);
-  collector.handOverLater(c, () => handOverCounts(c.env));
+  handOverLater(c);
 }
 
 /**

@@ -7,8 +7,8 @@ import type { Account } from '../objects/account/account.ts';
 import type { Used, UsedBy } from '../objects/account/keys/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
 import { arrivedBytes, lengthOf } from './body-headers.ts';
-import type { Ctx } from './app.ts';
-import { Collector } from './collector.ts';
+import { isHead, type Ctx } from './app.ts';
+import { later } from './collector.ts';
 
 type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
 
@@ -20,20 +20,16 @@ const maxAccounts = 500;
 
 /** Counts by account and key. */
 const countsByAccount = new Map<string, Map<string, Used>>();
-const collector = new Collector();
+const handOverLater = later(handOverAll);
 
 /** Counts a request that has its response, unless its API key was refused. */
 export function countUsage(c: Ctx): void {
   const { usedBy } = c.var;
   const { status, headers } = c.res;
   if (usedBy === undefined || status === 401) return;
-  const { method } = c.req.raw;
-  add(usedBy, {
-    requests: 1,
-    bytesIn: arrivedBytes.get(c.req.raw) ?? 0,
-    bytesOut: method === 'HEAD' ? 0 : lengthOf(headers),
-  });
-  collector.handOverLater(c, () => handOverAll(c.env));
+  const bytesOut = isHead(c) ? 0 : lengthOf(headers);
+  add(usedBy, { requests: 1, bytesIn: arrivedBytes.get(c.req.raw) ?? 0, bytesOut });
+  handOverLater(c);
 }
 
 /** Hands over what this isolate has counted, to so many accounts at a time. */

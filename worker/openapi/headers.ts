@@ -33,53 +33,45 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
  */
 export const undescribable: ReadonlySet<string> = new Set(['Accept', 'Authorization', 'Content-Type']);
 
-type ResponseHeader = { description: string; schema: JsonSchema };
+function header(description: string, schema: JsonSchema = textSchema) {
+  return { description, schema };
+}
 
 /** Every header of a response that a client can use. */
 export const responseHeaders = {
-  Allow: { description: 'the methods of the path', schema: textSchema },
-  'Accept-Ranges': {
-    description: '`bytes` where a range can be read',
-    schema: { enum: ['bytes', 'none'], ...textSchema },
-  },
-  'Content-Disposition': { description: 'the filename', schema: textSchema },
-  'Content-Length': { description: 'the number of bytes', schema: { type: 'integer', format: 'int64' } },
-  'Content-Range': { description: 'which bytes these are, and of how many', schema: textSchema },
-  ETag: { description: 'of this representation; strong', schema: textSchema },
-  'Idempotency-Replayed': {
-    description: '`true` on the response to a request that repeats an earlier one',
-    schema: { enum: ['true'], ...textSchema },
-  },
-  'Last-Modified': { description: 'when the file was stored', schema: textSchema },
-  Link: { description: 'the next page of a list (`rel="next"`)', schema: textSchema },
-  Location: { description: 'the path of what was created', schema: textSchema },
-  RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: textSchema },
-  'RateLimit-Policy': {
-    description: 'the limit that the request counts for, where the operator tells it: requests `q` in `w` seconds',
-    schema: textSchema,
-  },
-  'Repr-Digest': { description: 'SHA-256 of the whole representation, where the CID tells it', schema: textSchema },
-  'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
-  'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: textSchema },
-  'Sealpin-File': {
-    description: 'the ID of the file, once every byte has arrived',
-    schema: { ...textSchema, format: 'uuid' },
-  },
-  'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: textSchema },
-  'Tus-Max-Size': { description: 'the largest file', schema: byteCount },
-  'Tus-Resumable': { description: 'the version of tus', schema: { ...textSchema, enum: [tusVersion] } },
-  'Tus-Version': { description: 'the versions of tus that the service knows', schema: textSchema },
-  'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...textSchema, enum: ['1'] } },
-  'Upload-Expires': { description: 'when the upload expires, unless it is continued before', schema: textSchema },
-  'Upload-Length': { description: 'bytes of the file', schema: byteCount },
-  'Upload-Metadata': { description: 'as it was sent', schema: textSchema },
-  'Upload-Offset': { description: 'how many bytes of the file have arrived', schema: byteCount },
-  'WWW-Authenticate': { description: 'the scheme: `Bearer`', schema: textSchema },
-  'X-Request-Id': {
-    description: 'the ID of the request in the log of the service',
-    schema: { ...textSchema, format: 'uuid' },
-  },
-} as const satisfies Record<string, ResponseHeader>;
+  Allow: header('the methods of the path'),
+  'Accept-Ranges': header('`bytes` where a range can be read', { enum: ['bytes', 'none'], ...textSchema }),
+  'Content-Disposition': header('the filename'),
+  'Content-Length': header('the number of bytes', { type: 'integer', format: 'int64' }),
+  'Content-Range': header('which bytes these are, and of how many'),
+  ETag: header('of this representation; strong'),
+  'Idempotency-Replayed': header('`true` on the response to a request that repeats an earlier one', {
+    enum: ['true'],
+    ...textSchema,
+  }),
+  'Last-Modified': header('when the file was stored'),
+  Link: header('the next page of a list (`rel="next"`)'),
+  Location: header('the path of what was created'),
+  RateLimit: header('that nothing is left of the limit, and for how many seconds'),
+  'RateLimit-Policy': header(
+    'the limit that the request counts for, where the operator tells it: requests `q` in `w` seconds',
+  ),
+  'Repr-Digest': header('SHA-256 of the whole representation, where the CID tells it'),
+  'Retry-After': header('seconds after which to try again', { type: 'integer', minimum: 0 }),
+  'Sealpin-Cid': header('the CID of the file, once every byte has arrived'),
+  'Sealpin-File': header('the ID of the file, once every byte has arrived', { ...textSchema, format: 'uuid' }),
+  'Tus-Extension': header('the extensions of tus, separated by commas'),
+  'Tus-Max-Size': header('the largest file', byteCount),
+  'Tus-Resumable': header('the version of tus', { ...textSchema, enum: [tusVersion] }),
+  'Tus-Version': header('the versions of tus that the service knows'),
+  'Upload-Defer-Length': header('`1` until the length is known', { ...textSchema, enum: ['1'] }),
+  'Upload-Expires': header('when the upload expires, unless it is continued before'),
+  'Upload-Length': header('bytes of the file', byteCount),
+  'Upload-Metadata': header('as it was sent'),
+  'Upload-Offset': header('how many bytes of the file have arrived', byteCount),
+  'WWW-Authenticate': header('the scheme: `Bearer`'),
+  'X-Request-Id': header('the ID of the request in the log of the service', { ...textSchema, format: 'uuid' }),
+};
 
 export type ResponseHeaderName = keyof typeof responseHeaders;
 

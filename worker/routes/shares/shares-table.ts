@@ -1,4 +1,4 @@
-/** The rows of `/v1/shares`, and of signed URLs, which take and give what the rows do that need an API key. */
+/** The rows of `/v1/shares`, and of signed URLs, which give what rows with an API key do. */
 import * as shapes from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
 import { keyWith, route, type Route } from '../../openapi/route.ts';
