@@ -4,10 +4,7 @@ declare module 'sealpin:web' {
   export const web: {
     /** SHA-256 in hex of all pages. */
     readonly hash: string;
-    /**
-     * `paths` are relative to the root of the service; `scriptHash` is `sha256-…` of the document's
-     * only script.
-     */
+    /** `paths`: relative to the root; `scriptHash`: `sha256-…` of the document's only script. */
     readonly documents: readonly {
       readonly paths: readonly string[];
       readonly html: string;

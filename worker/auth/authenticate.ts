@@ -1,7 +1,4 @@
-/**
- * The API key of a request: what KV knows of it, and the account's private key where the key may
- * use it.
- */
+/** The API key of a request, and the account's private key where the key may use it. */
 import {
   identityFromPair,
   keyIdOf,

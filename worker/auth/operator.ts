@@ -1,6 +1,4 @@
-/**
- * The operator of the service, who shows the secret `ADMIN_TOKEN`, and what other secrets allow.
- */
+/** The operator of the service, who shows `ADMIN_TOKEN`, and what other secrets allow. */
 import { restoreHeader } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';

@@ -41,10 +41,7 @@ export function limitAddress(c: Ctx): Promise<void> {
 
 /** Entries of the two memories below, which belong to one isolate and may be lost at any time. */
 const maxRemembered = 10_000;
-/**
- * Addresses that have sent too many unknown keys, with the time in ms until which no more are
- * looked up.
- */
+/** Addresses that have sent too many unknown keys, and until when (ms) none is looked up. */
 const refusedUntil = new Map<string, number>();
 /** Hashes of keys that KV had at their last look-up. */
 const knownHashes = new Set<string>();

@@ -30,19 +30,13 @@ export const removedTypes: Record<string, { what: string; hint: string }> = {
   },
 };
 
-/**
- * A service of an entry, with the type of the entry and what the adapter of that type was tried
- * against.
- */
+/** A service of an entry, with its type and what the adapter was tried against. */
 export type ConfiguredService = Backend & {
   type: string;
   triedAgainst: string;
   /** Places of its bytes, which no other entry may have. */
   places: readonly string[];
-  /**
-   * The same service, whose requests have an `X-Request-Id`: what the service logs can be compared
-   * with our log.
-   */
+  /** The same service, whose requests have an `X-Request-Id`, to compare its log with ours. */
   onBehalfOf(requestId: string): ConfiguredService;
 };
 

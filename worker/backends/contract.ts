@@ -168,10 +168,7 @@ export interface PinningService {
   ping(signal: AbortSignal): Promise<{ version: string; peers?: PeerCount }>;
 }
 
-/**
- * Calls of an upload on the backend that takes it: a pinning service, or what makes objects of
- * blocks for a store.
- */
+/** A backend as an upload calls it: a pinning service, or what makes objects of blocks. */
 export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin' | 'joinPin'> & {
   /**
    * Opens an import.

@@ -1,6 +1,4 @@
-/**
- * HTTP requests to a pinning service, and how their failures are reported. No response is trusted.
- */
+/** HTTP requests to a pinning service, of which no response is trusted. */
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { httpFailures, statusError, type HttpFailures } from './http-failures.ts';

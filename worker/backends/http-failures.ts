@@ -16,9 +16,7 @@ type Addressed = {
   api: { name: string; address: string };
 };
 
-/**
- * Bytes that are read of a response with an unexpected status, and characters of it that are shown.
- */
+/** Bytes that are read of an unexpected response, and characters that are shown of it. */
 const maxWordsBytes = 2_048;
 const maxWords = 200;
 /** Length below which a part of our headers is a word, such as `Bearer`, and no secret. */

@@ -44,10 +44,7 @@ export const apiFields = {
   headers: headersField,
 };
 
-/**
- * The message of the one issue that an object with fields itself has: each field has an issue of
- * its own.
- */
+/** The message of the one issue that an object itself has: each field has its own. */
 export function unknownField({ received }: { received: string }): string {
   return `the field ${received} is not known`;
 }

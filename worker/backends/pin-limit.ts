@@ -1,9 +1,6 @@
 /** Time that a pin may take, by the bytes of the blocks below it, and that its row stays for it. */
 
-/**
- * Extra time for each MiB at the slowest backend, in ms: the blocks cross a network, at 4 MiB/s if
- * it is slow.
- */
+/** Extra time for each MiB at the slowest backend, in ms: over a network, at 4 MiB/s. */
 export const slowestMsPerMib = 250;
 /** Time for what a pin needs besides, in ms: several times as long as any backend takes. */
 const besidesMs = 600_000;

@@ -51,10 +51,7 @@ export function parseFileId(c: Ctx, parameter: 'fileId' | 'uploadId' = 'fileId')
   return id.output.toLowerCase();
 }
 
-/**
- * Tells whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it
- * must not start a read then.
- */
+/** Tells whether only headers are asked for: Hono runs the handler of GET, which must not read. */
 export function isHead(c: Ctx): boolean {
   return c.req.raw.method === 'HEAD';
 }

@@ -15,10 +15,7 @@ export function essenceOf(headers: Headers): string {
   return type.trim().toLowerCase();
 }
 
-/**
- * Tells whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file
- * itself.
- */
+/** Tells whether a body has a content coding (RFC 9110 section 8.4): it is not the file itself. */
 export function isEncoded(headers: Headers): boolean {
   return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }

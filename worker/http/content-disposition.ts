@@ -33,10 +33,7 @@ export function parseDisposition(header: string | null): string | undefined {
   return parseFilename(plain.startsWith('"') ? plain.slice(1, -1).replaceAll(/\\(.)/g, '$1') : plain);
 }
 
-/**
- * Decodes an extended value (RFC 8187 section 3.2.1); UTF-8 is the only charset that a sender may
- * use.
- */
+/** Decodes an extended value (RFC 8187 section 3.2.1), of which senders use UTF-8 only. */
 function extendedValue(text: string): string {
   const encoded = /^utf-8'[^']*'((?:%[0-9A-Fa-f]{2}|[!#$&+.^_`|~0-9A-Za-z-])*)$/i.exec(text)?.[1];
   if (encoded === undefined) throw unreadable();

@@ -1,6 +1,4 @@
-/**
- * Digests in HTTP fields (RFC 9530): what a client says that it sends, and what it wants to know.
- */
+/** Digests in HTTP fields (RFC 9530), sent and wanted. */
 import { SealpinError } from '../../shared/errors.ts';
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 
@@ -15,9 +13,7 @@ export type Algorithm = keyof typeof lengths;
 type Field = 'Content-Digest' | 'Repr-Digest' | 'Want-Repr-Digest';
 export type Digests = ReadonlyMap<Algorithm, Uint8Array>;
 
-/**
- * A member of a dictionary (RFC 9651 section 3.2) with its parameters, which have no meaning here.
- */
+/** A member of a dictionary (RFC 9651 section 3.2); its parameters mean nothing here. */
 const member =
   /^([a-z*][a-z0-9_.*-]*)=(:[A-Za-z0-9+/]*={0,2}:|\d{1,15})(?:; *[a-z*][a-z0-9_.*-]*(?:="[^"\\]*"|=[!#-+.-:<-~]+)?)*$/;
 

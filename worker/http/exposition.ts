@@ -1,15 +1,9 @@
-/**
- * The text format of Prometheus, version 0.0.4
- * (prometheus.io/docs/instrumenting/exposition_formats).
- */
+/** The text format of Prometheus (prometheus.io/docs/instrumenting/exposition_formats). */
 
 /** The media type of the format. */
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/**
- * A metric with its samples; `labels` as `labelsOf` writes them. `suffix`: of a sample of a
- * summary.
- */
+/** A metric; `labels` as `labelsOf` writes them, `suffix` of a sample of a summary. */
 export type Metric = {
   name: string;
   help: string;

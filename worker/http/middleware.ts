@@ -194,9 +194,7 @@ export function checkQuery(known: readonly string[]): Check {
   };
 }
 
-/**
- * Conditions (RFC 9110 section 13.1) and digests of what is sent (RFC 9530, RFC 3230, RFC 1864).
- */
+/** Conditions (RFC 9110 section 13.1) and digests of what is sent (RFC 9530, 3230, 1864). */
 const checks = [
   'If-Match',
   'If-None-Match',

@@ -1,7 +1,4 @@
-/**
- * Responses with a representation: whole, in part, or only its headers (RFC 9110 sections 13 to
- * 15).
- */
+/** Responses with a representation (RFC 9110 sections 13 to 15). */
 import { SealpinError } from '../../shared/errors.ts';
 import { isHead, type Ctx } from './app.ts';
 import { digestField } from './digest-fields.ts';
@@ -28,9 +25,7 @@ export type Representation = {
   ranges: boolean;
   /** CID of a file that has these bytes: the process in front may read them itself. */
   file?: string | undefined;
-  /**
-   * A body that is in memory needs no stream, which costs a small response a tenth of its CPU time.
-   */
+  /** A body in memory needs no stream, which costs a small response a tenth of its CPU time. */
   body: OpenBody | ((span?: Span) => Promise<Uint8Array>);
 };
 

@@ -1,7 +1,4 @@
-/**
- * Parts that the rows of several routes have in common: codes, and the headers that they read and
- * send.
- */
+/** Parts that the rows of several routes have in common. */
 import { usageDays } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 

@@ -1,7 +1,4 @@
-/**
- * The pages: static documents and their parts, none of which has anything of a request or a
- * deployment in it.
- */
+/** The pages: static documents and parts, with nothing of a request or a deployment in them. */
 import type { Hono, MiddlewareHandler } from 'hono';
 import { web } from 'sealpin:web';
 import { hex } from '../../shared/crypto/bytes.ts';
@@ -17,9 +14,7 @@ const common = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-/**
- * Without `no-transform`, a proxy may insert scripts into a document, which the hashes then refuse.
- */
+/** Without `no-transform`, a proxy may insert scripts, which the hashes then refuse. */
 const documentHeaders = {
   ...common,
   'Content-Type': 'text/html; charset=utf-8',

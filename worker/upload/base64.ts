@@ -34,10 +34,7 @@ export function base64Decoder() {
   }
 
   return {
-    /**
-     * Decodes as many whole groups of four as there are. `text` holds one character a byte
-     * (latin1).
-     */
+    /** Decodes the whole groups of four so far. `text` holds one character a byte (latin1). */
     write(text: string): Uint8Array {
       // A group that two pieces share is decoded by itself: to join the pieces would copy all of
       // the second.

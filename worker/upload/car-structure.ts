@@ -1,6 +1,4 @@
-/**
- * Structure of the blocks in a CAR: one file, whose leaves come first and whose root comes last.
- */
+/** The structure of a CAR: one file, whose leaves come first and whose root comes last. */
 import type { ContentKind } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { decodeNode, maxLevels, type Cid } from '../../shared/ipfs/index.ts';

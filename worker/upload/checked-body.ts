@@ -1,7 +1,4 @@
-/**
- * The body of a request that continues an upload: as it arrives or, with `Content-Digest`, whole or
- * not at all.
- */
+/** The body of a request that continues an upload: as it arrives, or checked as a whole. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
 import { parseDigests, type Digests } from '../http/digest-fields.ts';

@@ -1,7 +1,4 @@
-/**
- * The body of a request as it arrives: read in large pieces, counted, and compared with its
- * digests.
- */
+/** The body of a request as it arrives, counted and compared with its digests. */
 import { SealpinError } from '../../shared/errors.ts';
 import { within } from '../../shared/streams/timing.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
@@ -19,10 +16,7 @@ export const readBytes = 1024 * 1024;
 const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
-/**
- * The largest body where no limit is configured: 4 PiB, so that all lengths computed from it are
- * exact numbers.
- */
+/** The largest body without a limit: 4 PiB, so that all lengths computed are exact numbers. */
 const largestBytes = 2 ** 52;
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -127,9 +121,7 @@ export class CountedBody {
     return { bytes: value, ended: value.length < wanted };
   }
 
-  /**
-   * Limits a read to one byte over the limit: the rest of a body that exceeds it is not waited for.
-   */
+  /** Limits a read to one byte over the limit: the rest is not waited for. */
   #within(bytes: number): number {
     return Math.min(bytes, (this.#options.limitBytes ?? Number.MAX_SAFE_INTEGER) - this.#received + 1);
   }

@@ -20,10 +20,7 @@ type Between = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end';
 type Inside = 'in name' | 'in filename' | 'in data';
 type ParserState = Between | Inside;
 
-/**
- * The characters that may come between strings, each with the state that follows; `value` depends
- * on the member.
- */
+/** The characters between strings, each with the next state; `value` depends on the member. */
 const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string, ParserState>; expected: string }> = {
   start: { next: new Map([['{', 'first']]), expected: '{ was expected' },
   first: {
@@ -45,10 +42,7 @@ const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string,
   end: { next: new Map(), expected: 'nothing may follow the object' },
 };
 
-/**
- * The part of a string that a piece holds: `next` is the index after it, `closed` whether its
- * closing quote came.
- */
+/** A part of a string: the index after it, and whether its closing quote came. */
 type Taken = { next: number; closed: boolean };
 
 /**

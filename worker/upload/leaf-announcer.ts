@@ -25,10 +25,7 @@ export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Pr
   }
 
   return {
-    /**
-     * Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush`
-     * begins.
-     */
+    /** Takes the number and SHA-256 of a leaf. Resolves once recorded, which `flush` begins. */
     add(index: number, digest: Uint8Array): Promise<void> {
       waiting ??= open(index);
       waiting.digests.push(digest);
@@ -36,10 +33,7 @@ export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Pr
     },
     /** Records everything that was added, in one call. */
     flush: () => waiting?.begun.resolve(),
-    /**
-     * Has nothing more recorded: `add` fails with the reason, where its call to record has not
-     * begun.
-     */
+    /** Has nothing more recorded: `add` fails with the reason, unless recording has begun. */
     abort: (reason: unknown) => waiting?.begun.reject(reason),
   };
 }

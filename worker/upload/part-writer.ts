@@ -40,10 +40,7 @@ export type PartWriterOptions = {
   service: Intake;
   /** Ends the request to the service. */
   signal: AbortSignal;
-  /**
-   * The number of the first leaf in the file: how many were sent before, in this request or an
-   * earlier one.
-   */
+  /** The number of the first leaf: how many were sent before, perhaps in another request. */
   firstLeaf: number;
   /** Set if another request can continue after the last part. */
   isContinued?: boolean;
@@ -203,9 +200,7 @@ export class PartWriter {
     return Math.min(partLeaves(firstLeaf), this.#options.service.partLeaves ?? mostPartLeaves);
   }
 
-  /**
-   * Bytes of the part that a leaf begins, as many as come within its time at the pace of that leaf.
-   */
+  /** Bytes of the part that a leaf begins: what comes within its time at the pace of that leaf. */
   #plan(openedAt: number): number {
     const leaves = Math.floor(partMs / Math.max(1, openedAt - this.#lastAt));
     return Math.min(this.#left, Math.max(1, Math.min(leaves, this.#most(this.#next))) * leafBytes);

@@ -1,7 +1,4 @@
-/**
- * Pinning with a row from before: the row is written, then the service is asked, then the row is
- * committed.
- */
+/** Pinning with a row that is written before, and committed afterwards. */
 import { isSealpinError } from '../../shared/errors.ts';
 import { orLog } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';

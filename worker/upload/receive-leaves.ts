@@ -1,7 +1,4 @@
-/**
- * The bytes of a request that continues an upload: into leaves, into parts, and recorded every few
- * seconds.
- */
+/** The bytes of a request that continues an upload: into leaves and parts, and recorded. */
 import { SealpinError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { interruptible, settlesWithin } from '../../shared/streams/timing.ts';

@@ -86,10 +86,7 @@ type OpenCar = { blocks: BlockImport; links: Link[]; bytes: number; dueAt: numbe
 /** Links of a part's node: the part is due before, unless its blocks are small. */
 const maxLinks = 1024;
 
-/**
- * Writes blocks into parts. What holds a part together is a node above its blocks, whatever they
- * are.
- */
+/** Writes blocks into parts, which a node above the blocks holds together. */
 function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBlock> {
   let open: OpenCar | undefined;
   let sentBytes = 0;

@@ -92,10 +92,7 @@ class Sender<T> {
     return this.#parts;
   }
 
-  /**
-   * Ends the open part. It is kept while the next one is sent, so that there are never more than
-   * two.
-   */
+  /** Ends the open part, which is kept while the next one is sent: there are two at most. */
   async #closePart(): Promise<void> {
     const { writer, keep, signal, stop } = this.#o;
     const sent = await writer.close(false);

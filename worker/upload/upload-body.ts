@@ -12,10 +12,7 @@ import { JsonUploadReader } from './json-upload-reader.ts';
 /** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;
 
-/**
- * Options for reading an upload; `digests` are those of the body as it is sent, `wanted` is that of
- * the file.
- */
+/** `digests` are those of the body as it is sent, `wanted` is that of the file. */
 export type UploadOptions = CountedOptions & {
   /** Allowance for the file, by the limits of its API key and the quota of its account. */
   allowance: Allowance | undefined;
@@ -36,10 +33,7 @@ export class UploadBody {
   size = 0;
   /** The first bytes of the file, at most `sniffBytes`. */
   head = new Uint8Array(0);
-  /**
-   * The error that broke the body, if it is broken: streams on the way to the handler may replace
-   * it by one of their own.
-   */
+  /** The error that broke the body: streams on the way to the handler may replace it. */
   cause: SealpinError | undefined;
 
   readonly #allowance: Allowance | undefined;
@@ -63,10 +57,7 @@ export class UploadBody {
     });
   }
 
-  /**
-   * The digest of the file that was wanted, as the value of a field; known once the stream has
-   * ended.
-   */
+  /** The wanted digest of the file, as the value of a field, once the stream has ended. */
   async digest(): Promise<string | undefined> {
     return await (this.#ofFile ?? this.#body).digest();
   }

@@ -1,7 +1,4 @@
-/**
- * The peers of an IPFS Cluster in the order in which they are asked, and what is remembered of them
- * between requests.
- */
+/** The peers of an IPFS Cluster in their order, and what is remembered of them. */
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
 import { clusterRest, type ClusterRest, type PeerInfo } from './cluster-rest.ts';
 import type { PinningService } from '../contract.ts';

@@ -31,9 +31,7 @@ const Replication = v.pipe(
   v.check(({ min, max }) => min <= max, replicationMessage),
 );
 
-/**
- * The secrets are as for a Kubo: `tokenSecret` for the REST APIs, `ipfsTokenSecret` for the Kubos.
- */
+/** `tokenSecret` is for the REST APIs, `ipfsTokenSecret` for the Kubos. */
 const ClusterFields = v.strictObject(
   {
     peers: v.pipe(v.optional(v.array(Peer, peersMessage), []), v.minLength(1, peersMessage)),

@@ -34,10 +34,7 @@ export type KuboOptions = HttpOptions & {
 export type Timeouts = {
   /** The longest wait for a response, and of an import for the service to take a piece: 30 s. */
   responseMs: number;
-  /**
-   * The longest that pinning of small files may take; it grows with their bytes (`kubo-pin.ts`): 10
-   * s.
-   */
+  /** The longest pin of small files; it grows with their bytes (`kubo-pin.ts`): 10 s. */
   pinMs: number;
   /** Time for which the network is searched for a block: 10 s. */
   searchMs: number;

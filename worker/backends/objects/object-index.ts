@@ -1,7 +1,4 @@
-/**
- * The index of a file in an object store (`docs/object-stores.md`): what it looks like, and whether
- * it is that of its CID.
- */
+/** The index of a file in an object store (`docs/object-stores.md`). */
 import { SealpinError } from '../../../shared/errors.ts';
 import {
   cidOf,
@@ -127,9 +124,7 @@ function parse(bytes: Uint8Array): StoredObjects {
     return bytes.slice(at - length, at);
   };
   const number = (): number => (take(4), view.getUint32(at - 4));
-  /**
-   * Reads a count of parts that have so many bytes each at least, before memory is taken for them.
-   */
+  /** Reads a count of parts of so many bytes at least, before memory is taken for them. */
   const count = (least: number): number => {
     const value = number();
     require(value * least <= bytes.length - at, 'it ends too soon');
@@ -214,9 +209,7 @@ async function linked(root: Cid, stored: StoredObjects): Promise<ObjectIndex> {
   return { ...stored, blocks, rangesOf: rangesBelow(root.text, blocks, { leafAt, lengths }) };
 }
 
-/**
- * Finds the data below blocks of another shape: leaves that follow each other there are one range.
- */
+/** Finds the data below blocks of another shape; leaves that follow each other are one range. */
 function rangesBelow(
   root: string,
   blocks: ReadonlyMap<string, Uint8Array>,
@@ -256,10 +249,7 @@ function rangesBelow(
   };
 }
 
-/**
- * Finds the number of a leaf by its digest. The table is made for the first question: most readers
- * have none.
- */
+/** Finds the number of a leaf by its digest. The table is made for the first question. */
 function finderOf(digests: Uint8Array): (digest: Uint8Array) => number | undefined {
   const textOf = (digest: Uint8Array) => String.fromCharCode(...digest);
   let table: Map<string, number> | undefined;

@@ -1,7 +1,4 @@
-/**
- * Files in a bucket (`docs/object-stores.md`): the one engine of all stores, over the few requests
- * that a bucket takes.
- */
+/** Files in a bucket (`docs/object-stores.md`): the one engine of all stores. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
@@ -100,10 +97,7 @@ async function readIndex(
   return await decodeIndex(cid, bytes);
 }
 
-/**
- * An object that fits into memory, asked for again where its response broke off; undefined where
- * there is none.
- */
+/** An object that fits into memory, asked for again where it broke off; undefined: none. */
 async function readSmall(
   { id, bucket }: BucketNames,
   key: string,

@@ -1,7 +1,4 @@
-/**
- * Common parts of requests to buckets of every kind: time limits, and another attempt for what
- * is held in memory.
- */
+/** Parts that requests to all buckets have: time limits, and another attempt. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 import { withinLimit } from '../time-limit.ts';

@@ -40,10 +40,7 @@ export const pinataAdapter: Adapter<typeof PinataFields> = {
 };
 
 export type PinataOptions = Omit<HttpOptions, 'url'> & {
-  /**
-   * The roots of the API and of uploads, as `https://api.pinata.cloud/v3` and
-   * `https://uploads.pinata.cloud/v3`.
-   */
+  /** The roots of the API and of uploads. */
   url: string;
   uploads: string;
   /** The beginning of the names of our files: `sealpin:` and the id of this service. */

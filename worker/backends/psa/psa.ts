@@ -74,25 +74,16 @@ const psaApi = {
 const everyStatus = 'queued,pinning,pinned,failed';
 /** Pins that are asked for at once; by default a service lists 10. */
 const pagePins = 100;
-/**
- * The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in
- * addresses of 200 bytes.
- */
+/** The largest response: a page of pins with 20 origins and delegates each, of 200 bytes. */
 const maxResponseBytes = 1_048_576;
-/**
- * Pages that are read of the requests for one CID: a service that lists more, or other CIDs, is not
- * believed.
- */
+/** Pages that are read of the requests for one CID; a service that lists more is not believed. */
 const maxPages = 100;
 const unfiltered =
   'the pinning service does not filter its pins by CID, and has too many to be asked for one: the operator must ' +
   'choose another one, or remove pins there';
 /** Time limit for having a file held, with all questions that it takes, in ms. */
 const holdMs = 60_000;
-/**
- * Number of questions whether a pin that is removed later is gone, and the wait between them, in
- * ms.
- */
+/** Questions whether a removed pin is gone, and the wait between them, in ms. */
 const removal = { asks: 8, everyMs: 250 };
 
 /** A service that pins by CID. */

@@ -1,7 +1,4 @@
-/**
- * Signed requests to an S3 API, and what its errors mean. No more of the API is used than what all
- * stores have.
- */
+/** Signed requests to an S3 API, limited to what all stores have, and what its errors mean. */
 import { AwsV4Signer } from 'aws4fetch';
 import { SealpinError } from '../../../shared/errors.ts';
 import { isFromGateway } from '../../../shared/gateway-status.ts';

@@ -25,9 +25,7 @@ const S3BackendOptions = v.strictObject(
   unknownField,
 );
 
-/**
- * An S3 API, configured by `{"url", "bucket", "region"?, "prefix"?, "keySecret", "secretSecret"}`.
- */
+/** Configured by `{"url", "bucket", "region"?, "prefix"?, "keySecret", "secretSecret"}`. */
 export const s3Adapter: Adapter<typeof S3BackendOptions> = {
   options: S3BackendOptions,
   triedAgainst: 'versitygw 1.8.0, and Ceph 16.2.15 while its disks and its gateway are killed; no hosted service',

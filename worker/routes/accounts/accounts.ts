@@ -47,10 +47,7 @@ export async function createAccount(c: Ctx): Promise<Response> {
   return accountCreated(c, account, apiKey, key);
 }
 
-/**
- * A page of accounts, in no particular order. One that is about to be created or deleted may be
- * missing.
- */
+/** A page of accounts in no order; one that comes or goes meanwhile may be missing. */
 export async function listAccounts(c: Ctx): Promise<Response> {
   const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, shapes.AccountQuery));
   const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
@@ -104,9 +101,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   });
 }
 
-/**
- * Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it.
- */
+/** Returns the recovery file. It is encrypted to the recovery key, so anybody may have it. */
 export async function readRecovery(c: Ctx): Promise<Response> {
   const { recovery } = await unwrap(accountInPath(c).object.keys.recovery());
   return new Response(recovery.file, {

@@ -83,10 +83,7 @@ async function beginRotation(
   return revokedView(ended);
 }
 
-/**
- * Seals headers and search tags to the current pair; the header of a file that nobody opens is
- * null.
- */
+/** Seals headers and search tags to the current pair; a header that nobody opens is null. */
 async function rewrapAll(principal: Principal, material: KeyMaterial, files: readonly Behind[]): Promise<Rewrapped[]> {
   const identities = await identitiesOf(principal, material);
   const pkcs8 = await privateKeyOf(principal, material);

@@ -25,9 +25,7 @@ const statuses = {
   unpinning: 'unpinning',
 } as const satisfies Record<BackendPin['state'], StoredPin['status']>;
 
-/**
- * Reasons for which a copy waits for the operator: the service would refuse the next one as well.
- */
+/** Reasons for which a copy waits for the operator, as the next one would be refused, too. */
 const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured', 'backend_changed'];
 
 function pinStatusOf({ state, reason }: BackendPin): StoredPin['status'] {
@@ -62,10 +60,7 @@ export async function newPins(env: Bindings, record: StoredAt): Promise<StoredPi
     : await askPins(env, record);
 }
 
-/**
- * The services that hold a file, in the order in which they are to be asked, and behind them the
- * network.
- */
+/** The services that hold a file, in their order, and behind them the network. */
 export async function sourcesOf(c: Ctx, { cid, service }: StoredAt): Promise<BlockSource[]> {
   const { env } = c;
   if (isOnlyBackend(env, service)) return configuredSources(c, cid, [service]);
@@ -91,10 +86,7 @@ export function configuredSources(c: Ctx, root: string, ids: readonly string[]):
   return withNetwork(reporting);
 }
 
-/**
- * Marks a service, after the response, that gave a wrong block of a CID, or lacks one: it is
- * checked.
- */
+/** Has a service checked, after the response, that gave a wrong block of a CID, or lacks one. */
 function markSuspect(c: Ctx, cid: string, service: string): void {
   const line = { event: 'read.suspect', requestId: c.var.requestId, service };
   const report = async () => unwrap((await pinOf(c.env, cid)).markSuspect(cid, service));

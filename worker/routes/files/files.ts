@@ -1,6 +1,4 @@
-/**
- * `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file.
- */
+/** The list of files, deletion with its receipt, and verification. */
 import * as shapes from '../../../shared/api.ts';
 import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
 import { isoTime } from '../../../shared/time.ts';

@@ -1,7 +1,4 @@
-/**
- * Statements of receipts about the platform and backups, which may be able to restore what was
- * destroyed.
- */
+/** What receipts say of the platform and backups, which may restore what was destroyed. */
 import type { Recoverable } from '../../../shared/api.ts';
 import { backupDays, recoveryDays, type Env } from '../../env.ts';
 import { dayMs, isoTime } from '../../../shared/time.ts';

@@ -7,10 +7,7 @@ import { blocksByShard, blockShardName } from '../../objects/pin/block-roots.ts'
 import { pinOf } from '../../objects/pin/shard.ts';
 import { configuredSources } from '../files/file-backends.ts';
 
-/**
- * The root of a file that lives here and has the block, which may be the block itself, and the
- * services that hold it.
- */
+/** The root of a file here that has the block, or is it, and the services that hold it. */
 export type FoundBlock = { readonly root: string; readonly sources: BlockSource[] };
 
 /**

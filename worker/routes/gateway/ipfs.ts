@@ -83,10 +83,7 @@ async function respondWithBytes(
   return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true, file: cid });
 }
 
-/**
- * The response with a CAR. Its length is not known beforehand: a client that reads one verifies
- * that it is complete.
- */
+/** The response with a CAR, whose length is not known: its client verifies that it is complete. */
 async function respondWithCar(
   c: Ctx,
   cid: string,
@@ -129,10 +126,7 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (done ??= work());
 }
 
-/**
- * Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and
- * 416 need nothing else.
- */
+/** Verified sizes in bytes by ETag, the oldest first; HEAD and 416 need nothing else. */
 const sizes = new Map<string, number>();
 const maxSizes = 4096;
 

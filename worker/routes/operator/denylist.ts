@@ -7,9 +7,7 @@ import { askInBatches } from '../../objects/batches.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 
-/**
- * Number of accounts that one request informs: Cloudflare lets it make 1,000 requests of its own.
- */
+/** Accounts that one request informs: Cloudflare lets it make 1,000 requests of its own. */
 const pageAccounts = 250;
 
 /** Puts a CID on the denylist. */

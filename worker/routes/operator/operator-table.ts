@@ -1,6 +1,4 @@
-/**
- * The rows of the operator's routes, all below one path, which a document of their own describes.
- */
+/** The rows of the operator's routes, which a document of their own describes. */
 import * as shapes from '../../../shared/api.ts';
 import { listAccountUsage } from '../accounts/account-usage.ts';
 import { changeAccount, createAccount, deleteAccount, listAccounts, readAccountSummary } from '../accounts/accounts.ts';

@@ -88,10 +88,7 @@ export async function cancelMigration(c: Ctx): Promise<Response> {
   return c.json(all.find((each) => each.from === from && each.to === to));
 }
 
-/**
- * The migrations, added up over all objects. The first object knows of each, so that usually one is
- * asked.
- */
+/** The migrations, added up over all objects; the first one knows whether there are any. */
 export async function migrationsOf(env: Bindings): Promise<shapes.Migration[]> {
   const ask = (names?: readonly string[]) => askShards(env, (pin) => unwrap(pin.migrations()), names);
   const [first] = await ask([firstShard]);

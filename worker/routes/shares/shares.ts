@@ -1,7 +1,4 @@
-/**
- * `/v1/shares`: records that pass files on. The service keeps and counts them, and cannot open
- * them.
- */
+/** `/v1/shares`: records that pass files on, which the service keeps and cannot open. */
 import * as shapes from '../../../shared/api.ts';
 import { webProvider } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
@@ -95,9 +92,7 @@ export async function changeShare(c: Ctx, { account, key }: Principal): Promise<
   });
 }
 
-/**
- * Revokes a share. The receipt says what that destroyed, and how often the record went out before.
- */
+/** Revokes a share. The receipt says what that destroyed, and how often it was opened. */
 export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> {
   const id = parseShareId(c);
   checkRecoverable(c.env);
@@ -149,10 +144,7 @@ function hashOfOpening(c: Ctx): string | undefined {
   return webProvider.sha256(new TextEncoder().encode(token)).toHex();
 }
 
-/**
- * The status of a share that has a row. One that its object does not know any more has expired long
- * ago.
- */
+/** The status of a share with a row. One that its object does not know expired long ago. */
 async function statusOf(c: Ctx, share: ShareRecord): Promise<Terms> {
   return (await lookAt(c, share.id)) ?? { ...share, state: 'expired', opensLeft: 0 };
 }
@@ -177,9 +169,7 @@ function checkOpens(opens: number | undefined, most: number): void {
     throw new SealpinError('invalid_request', `opens must be at most ${most} at this service`);
 }
 
-/**
- * Returns the time at which a share expires, in ms. The default is no later than the key's own end.
- */
+/** The time at which a share expires, in ms: by default no later than the key's own end. */
 function expiryOf(c: Ctx, { expiresAt }: shapes.ShareRequest, key: KeyRecord, nowMs: number): number {
   const end = shareEnd(c.env, expiresAt === undefined ? undefined : parseFutureTime(expiresAt, nowMs), nowMs);
   if (end === undefined)
