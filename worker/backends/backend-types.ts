@@ -132,8 +132,7 @@ function parseList(json: string, setting: string): Record<string, unknown>[] {
     throw new SealpinError('misconfigured', `${setting} is not JSON`, { cause });
   }
   const isObject = (entry: unknown) => typeof entry === 'object' && entry !== null && !Array.isArray(entry);
-  if (!Array.isArray(value) || value.length === 0 || !value.every(isObject)) {
+  if (!Array.isArray(value) || value.length === 0 || !value.every(isObject))
     throw new SealpinError('misconfigured', `${setting} must be a list of at least one object`);
-  }
   return value as Record<string, unknown>[];
 }

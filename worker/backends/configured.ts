@@ -36,11 +36,10 @@ export function servicesOf(env: Env): ConfiguredService[] {
  */
 export function serviceOf(env: Env, id: string, requestId?: string): ConfiguredService {
   const service = servicesOf(env).find((each) => each.id === id);
-  if (service === undefined) {
+  if (service === undefined)
     throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
       hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
     });
-  }
   return requestId === undefined ? service : service.onBehalfOf(requestId);
 }
 

@@ -23,7 +23,7 @@ function lastingOf({ code }: SealpinError): number {
  * Times until which a peer is asked last, in ms since 1970, by its number. Plain data, which
  * requests share.
  */
-export type LastUntil = Map<number, number>;
+type LastUntil = Map<number, number>;
 
 /** A question to a peer. `rest`: those that are asked after it. */
 type Ask<T, R> = (peer: T, signal: AbortSignal, rest: readonly T[]) => Promise<R>;
@@ -36,11 +36,11 @@ export class Failover<T> {
   readonly #lastUntil: LastUntil;
   readonly #lastMs: number;
 
-  /** @param o.lastMs how long a peer that has failed is asked last: a minute */
-  constructor(peers: readonly T[], o: { lastUntil?: LastUntil; lastMs?: number } = {}) {
+  /** @param lastMs how long a peer that has failed is asked last: a minute */
+  constructor(peers: readonly T[], lastUntil: LastUntil = new Map(), lastMs = 60_000) {
     this.#peers = peers;
-    this.#lastUntil = o.lastUntil ?? new Map();
-    this.#lastMs = o.lastMs ?? 60_000;
+    this.#lastUntil = lastUntil;
+    this.#lastMs = lastMs;
   }
 
   /** The peers in their order at the moment. */

@@ -1,7 +1,6 @@
 /** HTTP requests to a pinning service, of which no response is trusted. */
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
-import { readAll } from '../../shared/streams/read-all.ts';
-import { httpFailures, statusError, type HttpFailures } from './http-failures.ts';
+import { httpFailures, statusError, wholeBody, type HttpFailures } from './http-failures.ts';
 import { withinLimit } from './time-limit.ts';
 
 export type HttpOptions = {
@@ -24,9 +23,9 @@ type HttpApi = {
   address: string;
 };
 
-type Request = {
+export type Request = {
   method: string;
-  query?: Record<string, string>;
+  query?: Query;
   upload?: Upload | undefined;
   /** The body, as JSON, or as it is. */
   json?: unknown;
@@ -36,8 +35,11 @@ type Request = {
   at?: URL;
 };
 
+/** The parameters of a request. */
+export type Query = Record<string, string>;
+
 /** The body of a request, streamed. */
-type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
+export type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
 
 /** The largest response in JSON, where the caller does not expect a larger one. */
 const maxResponseBytes = 65_536;
@@ -96,15 +98,10 @@ function initOf(
 }
 
 /** Makes the functions that read the bodies of responses. */
-function bodyReader({ failed, unavailable, notTheApi }: HttpFailures) {
+function bodyReader({ id, failed, notTheApi }: HttpFailures) {
   /** The whole body, at most `maxBytes`. */
   async function readBody(response: Response, maxBytes: number): Promise<Uint8Array> {
-    const tooLarge = failed(`its response is larger than ${maxBytes} bytes`);
-    try {
-      return await readAll(response.body, maxBytes, () => tooLarge);
-    } catch (cause) {
-      throw cause === tooLarge ? tooLarge : unavailable('broke off its response', cause);
-    }
+    return await wholeBody(id, response.body, maxBytes, () => failed(`its response is larger than ${maxBytes} bytes`));
   }
 
   async function readText(response: Response, maxBytes: number): Promise<string> {
@@ -146,8 +143,7 @@ function parseRecord(line: string): JsonRecord | undefined {
   try {
     const value: unknown = JSON.parse(line);
     return isRecord(value) ? value : undefined;
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
+  } catch {
+    return undefined;
   }
 }

@@ -1,8 +1,9 @@
 /** Failures of a backend with an API over HTTP, as errors that name the backend. */
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { isFromGateway } from '../../shared/gateway-status.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { concat } from '../../shared/streams/concat.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
 import { printable } from './printable.ts';
 
 /** A service at an address, and the API that is expected there. */
@@ -78,17 +79,15 @@ export function httpFailures({ id, root, headers, api }: Addressed) {
 }
 
 /** The error for a response with an unexpected status. @param command names the request */
-export async function statusError(
-  { id, headers, failed, misconfigured, notTheApi, exhausted }: HttpFailures,
-  response: Response,
-  command: string,
-): Promise<SealpinError> {
+export async function statusError(of: HttpFailures, response: Response, command: string): Promise<SealpinError> {
+  const { id, headers, failed, misconfigured, notTheApi, exhausted } = of;
   const { status } = response;
   const words = await quoteResponse(response, headers);
   if (status === 429 || isFromGateway(status)) {
     const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
-    const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
-    return new SealpinError('pinning_unavailable', `${id} answered ${status} to ${command}${words}`, waits);
+    return new SealpinError('pinning_unavailable', `${id} answered ${status} to ${command}${words}`, {
+      retryAfterSeconds,
+    });
   }
   if (status === 402) return exhausted(`it answered 402 to ${command}${words}`);
   if (status === 401 || status === 403)
@@ -141,6 +140,21 @@ async function readStart(body: Response['body'], maxBytes: number): Promise<Uint
   clearTimeout(late);
   await cancelQuietly(reader);
   return concat(...chunks).subarray(0, maxBytes);
+}
+
+/** The whole body of a response of a backend. @throws pinning_unavailable where it breaks off */
+export async function wholeBody(
+  id: string,
+  body: ReadableStream | null,
+  maxBytes: number,
+  tooLarge: () => SealpinError,
+): Promise<Uint8Array> {
+  try {
+    return await readAll(body, maxBytes, tooLarge);
+  } catch (cause) {
+    if (isSealpinError(cause)) throw cause;
+    throw new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
+  }
 }
 
 /** A browser's fetch hides the status of a redirect that it does not follow. */

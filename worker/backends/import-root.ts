@@ -9,20 +9,16 @@ import { withinLimit } from './time-limit.ts';
 /**
  * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are
  * there already, but for the last one where it is given.
- * @param digests SHA-256 of each leaf of the file, 32 bytes each, in order
- * @param bytes of the file
- * @param lastLeaf is used up
+ * @param o.digests SHA-256 of each leaf of the file, 32 bytes each, in order
+ * @param o.bytes of the file
+ * @param o.lastLeaf is used up
  * @returns the CID of the file
  */
 export async function importRoot(
   service: Intake,
-  {
-    digests,
-    bytes,
-    lastLeaf,
-    signal,
-  }: { digests: Uint8Array; bytes: number; lastLeaf?: Uint8Array | undefined; signal: AbortSignal },
+  o: { digests: Uint8Array; bytes: number; lastLeaf?: Uint8Array | undefined; signal: AbortSignal },
 ): Promise<string> {
+  const { digests, bytes, lastLeaf, signal } = o;
   const blocks = service.importBlocks(signal);
   try {
     if (lastLeaf !== undefined) await blocks.write(cidOf('raw', digests.slice(-digestBytes)), lastLeaf);

@@ -16,6 +16,6 @@ export function atServices(thrown: unknown, ids: readonly string[]): unknown {
   return new SealpinError(code, message, {
     hint: `${which} not answer at the moment`,
     cause: thrown,
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    retryAfterSeconds,
   });
 }

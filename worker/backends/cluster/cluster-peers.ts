@@ -2,7 +2,7 @@
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
 import { clusterRest, type ClusterRest, type PeerInfo } from './cluster-rest.ts';
 import type { PinningService } from '../contract.ts';
-import { Failover, shortMs, type LastUntil } from '../failover.ts';
+import { Failover, shortMs } from '../failover.ts';
 import { kubo } from '../kubo/kubo.ts';
 import { rpc, type Rpc } from '../kubo/kubo-rpc.ts';
 import { timeLimit } from '../time-limit.ts';
@@ -18,25 +18,26 @@ export type ClusterPeer = {
 };
 
 /** Plain data, which requests share, by the number of the peer. */
-type PeerMemory = {
-  down: LastUntil;
-  full: LastUntil;
-  wereAway: Set<number>;
-  ids: Map<number, string>;
-  /** Time of the last question for the IDs, in ms since 1970. */
-  askedAt: number;
-  /** Peers that hold what is read at the moment, by CID. */
-  holders: Map<string, readonly string[]>;
-};
+type PeerMemory = ReturnType<typeof newMemory>;
+
+function newMemory() {
+  return {
+    down: new Map<number, number>(),
+    full: new Map<number, number>(),
+    wereAway: new Set<number>(),
+    ids: new Map<number, string>(),
+    /** Time of the last question for the IDs, in ms since 1970. */
+    askedAt: 0,
+    /** Peers that hold what is read at the moment, by CID. */
+    holders: new Map<string, readonly string[]>(),
+  };
+}
 
 /** Memories by the list of the configuration, from which each request makes an adapter. */
 const memories = new WeakMap<readonly PeerAddress[], PeerMemory>();
 
 function memoryOf(addresses: readonly PeerAddress[]): PeerMemory {
-  const known = memories.get(addresses);
-  if (known !== undefined) return known;
-  const [down, full, ids, holders] = [new Map(), new Map(), new Map(), new Map()];
-  const memory: PeerMemory = { down, full, wereAway: new Set(), ids, askedAt: 0, holders };
+  const memory = memories.get(addresses) ?? newMemory();
   memories.set(addresses, memory);
   return memory;
 }
@@ -80,8 +81,8 @@ export type ClusterPeers = ReturnType<typeof clusterPeers>;
 export function clusterPeers(options: PeersOptions, responseMs: number) {
   const memory = memoryOf(options.peers);
   const all = clientsOf(options, responseMs);
-  const peers = new Failover(all, { lastUntil: memory.down });
-  const importers = new Failover(all, { lastUntil: memory.full, lastMs: fullMs });
+  const peers = new Failover(all, memory.down);
+  const importers = new Failover(all, memory.full, fullMs);
 
   /** Checks a peer and its Kubo, and learns its ID. */
   async function check(peer: ClusterPeer, signal: AbortSignal): Promise<PeerInfo> {

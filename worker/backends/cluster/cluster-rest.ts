@@ -3,7 +3,7 @@
  * (https://ipfscluster.io/documentation/reference/api/).
  */
 import { SealpinError } from '../../../shared/errors.ts';
-import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { httpClient, isRecord, type HttpOptions, type JsonRecord, type Query } from '../http-client.ts';
 import type { HttpFailures } from '../http-failures.ts';
 
 /** Number of peers that hold a pin: a whole number, or -1 for all of them. */
@@ -27,6 +27,11 @@ export type PeerInfo = { id: string; all: readonly string[]; version: string };
 /** `refused`: the message of an error. */
 type Answer = { record: JsonRecord } | { refused: string; status: number };
 
+/** `wanted`: the IDs of peers that are to hold a pin before others. */
+type Wish = { replication: Replication | undefined; wanted?: readonly string[] };
+
+type Ask = (method: string, command: string, signal: AbortSignal, query?: Query) => Promise<Answer>;
+
 /** Go's messages for a connection that cannot be made, or breaks. */
 const unreached = /connection refused|connection reset|no such host|no route to host|i\/o timeout|\bEOF$/;
 
@@ -47,12 +52,7 @@ export type ClusterRest = ReturnType<typeof clusterRest>;
 export function clusterRest(o: HttpOptions, responseMs: number) {
   const client = httpClient(o, clusterApi);
 
-  async function ask(
-    method: string,
-    command: string,
-    signal: AbortSignal,
-    query?: Record<string, string>,
-  ): Promise<Answer> {
+  const ask: Ask = async (method, command, signal, query) => {
     return await client.withTimeout(signal, responseMs, async (limited) => {
       const response = await client.send(command, { method, ...(query && { query }) }, limited);
       const [record = {}] = await client.readRecords(response);
@@ -61,7 +61,7 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
       if (typeof message !== 'string') throw client.notTheApi(`it answered ${response.status} to ${command}`);
       return { refused: message, status: response.status };
     });
-  }
+  };
 
   /** The error for a message of a peer, which may be about its Kubo. */
   function refused(message: string): SealpinError {
@@ -105,11 +105,7 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
 }
 
 /** Makes the functions that ask a peer about pins. */
-function peerPins(
-  { failed }: HttpFailures,
-  ask: (method: string, command: string, signal: AbortSignal, query?: Record<string, string>) => Promise<Answer>,
-  accepted: (answer: Answer) => JsonRecord,
-) {
+function peerPins({ failed }: HttpFailures, ask: Ask, accepted: (answer: Answer) => JsonRecord) {
   function agreedPin(record: JsonRecord): AgreedPin {
     const { name, replication_factor_min: min, allocations } = record;
     if (typeof name !== 'string' || !Number.isInteger(min)) throw failed('its response does not describe a pin');
@@ -131,15 +127,9 @@ function peerPins(
   }
 
   /**
-   * Agrees on a pin, or on another name or other peers for one that is there.
-   * @param o.wanted the IDs of peers that are to hold it before others @returns at once
+   * Agrees on a pin, or on another name or other peers for one that is there. @returns at once
    */
-  async function pin(
-    cid: string,
-    name: string,
-    o: { replication: Replication | undefined; wanted?: readonly string[] },
-    signal: AbortSignal,
-  ): Promise<AgreedPin> {
+  async function pin(cid: string, name: string, o: Wish, signal: AbortSignal): Promise<AgreedPin> {
     const { replication, wanted = [] } = o;
     const query = {
       name,

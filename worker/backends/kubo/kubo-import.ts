@@ -85,7 +85,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
 /** Sends the request. */
 function beginImport(rpc: Rpc, query: ImportOptions['query'], signal: AbortSignal): KuboUpload {
   const body = multipartWriter();
-  const response = rpc.send('dag/import', query, signal, { upload: body }).then((answer) => rpc.parse(answer));
+  const response = rpc.send('dag/import', query, signal, body).then((answer) => rpc.parse(answer));
   // Where no step waits for it, nobody needs to hear of its failure before the next step.
   response.catch(() => undefined);
   return { body, response };

@@ -1,5 +1,5 @@
 /** Reading from a Kubo. */
-import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { otherwise, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, sha256 } from '../../../shared/ipfs/index.ts';
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import type { PinningService } from '../contract.ts';
@@ -33,20 +33,17 @@ export function kuboReads(
 
   const block = (cid: string, signal: AbortSignal) => blockBy(cid, { offline: 'true' }, signal);
 
+  async function isWrongTwice(cid: string, signal: AbortSignal): Promise<boolean> {
+    const bytes = await block(cid, signal);
+    const isWrong = !equalBytes(await sha256(bytes), parseCid(cid).digest);
+    return isWrong && equalBytes(bytes, await block(cid, signal));
+  }
+
   return {
     block,
     search: (cid, signal) => blockBy(cid, { timeout: `${searchMs}ms` }, signal),
 
-    async isDamaged(cid, signal) {
-      try {
-        const bytes = await block(cid, signal);
-        const isWrong = !equalBytes(await sha256(bytes), parseCid(cid).digest);
-        return isWrong && equalBytes(bytes, await block(cid, signal));
-      } catch (error) {
-        if (isSealpinError(error, 'pinning_lost')) return undefined;
-        throw error;
-      }
-    },
+    isDamaged: (cid, signal) => otherwise(isWrongTwice(cid, signal), 'pinning_lost', undefined),
 
     read: (cid, offset, length, signal) =>
       withTimeout(signal, responseMs, async (limited) => {

@@ -1,5 +1,5 @@
 /** Requests to Kubo's RPC and the parsing of its responses, none of which is trusted. */
-import { httpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { httpClient, type HttpOptions, type JsonRecord, type Query, type Upload } from '../http-client.ts';
 
 /**
  * The first and the last record of a response in NDJSON, often the same one; or the message of
@@ -25,13 +25,8 @@ export type Rpc = ReturnType<typeof rpc>;
 export function rpc(o: HttpOptions) {
   const { send: request, readRecords, ...client } = httpClient(o, rpcApi);
 
-  /** Sends a command. @param o.upload the body of the request, streamed */
-  function send(
-    command: string,
-    query: Record<string, string>,
-    signal: AbortSignal,
-    { upload }: { upload?: { body: ReadableStream<Uint8Array>; contentType: string } } = {},
-  ): Promise<Response> {
+  /** Sends a command. @param upload its body */
+  function send(command: string, query: Query, signal: AbortSignal, upload?: Upload): Promise<Response> {
     return request(command, { method: 'POST', query, upload }, signal);
   }
 
@@ -47,12 +42,7 @@ export function rpc(o: HttpOptions) {
   }
 
   /** Runs a command with a small response, within a time limit. */
-  function ask(
-    command: string,
-    query: Record<string, string>,
-    signal: AbortSignal,
-    timeoutMs: number,
-  ): Promise<RpcResult> {
+  function ask(command: string, query: Query, signal: AbortSignal, timeoutMs: number): Promise<RpcResult> {
     return client.withTimeout(signal, timeoutMs, async (limited) => parse(await send(command, query, limited)));
   }
 

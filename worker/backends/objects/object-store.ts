@@ -4,6 +4,7 @@ import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { pulled } from '../../../shared/streams/pulled.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
+import { wholeBody } from '../http-failures.ts';
 import type { Bucket } from './bucket.ts';
 import { decodeIndex, encodeIndex, maxIndexBytes, type DataRange, type ObjectIndex } from './object-index.ts';
 import type { ObjectStore } from './store-contract.ts';
@@ -82,12 +83,7 @@ function lost({ id }: BucketNames, what: string): SealpinError {
   return new SealpinError('pinning_lost', `${id} has no ${what}`);
 }
 
-async function readIndex(
-  place: BucketNames,
-  cid: string,
-  signal: AbortSignal,
-  isCertain = false,
-): Promise<ObjectIndex> {
+async function readIndex(place: BucketNames, cid: string, signal: AbortSignal, isCertain = false) {
   const tooLarge = () => new SealpinError('content_mismatch', `the index of ${cid} is too large`);
   const read = () => readSmall(place, place.indexKey(cid), { bytes: maxIndexBytes, tooLarge }, signal);
   const bytes = await read();
@@ -106,14 +102,7 @@ async function readSmall(
 ): Promise<Uint8Array | undefined> {
   return await repeated(id, signal, async (limited) => {
     const stream = await bucket.get(key, undefined, limited);
-    if (stream === undefined) return undefined;
-    try {
-      return await readAll(stream, most.bytes, most.tooLarge);
-    } catch (cause) {
-      throw isSealpinError(cause)
-        ? cause
-        : new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
-    }
+    return stream && (await wholeBody(id, stream, most.bytes, most.tooLarge));
   });
 }
 

@@ -7,7 +7,7 @@ import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
 import type { Adapter, Replica, SourceFile } from '../contract.ts';
-import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { httpClient, isRecord, type HttpClient, type HttpOptions, type Query } from '../http-client.ts';
 import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { observed } from '../../../shared/streams/pulled.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
@@ -124,12 +124,7 @@ export function pinata(o: PinataOptions): Replica {
 
 /** Makes the functions that list and remove files. */
 function fileRequests(client: HttpClient, responseMs: number) {
-  async function ask(
-    method: string,
-    path: string,
-    signal: AbortSignal,
-    query: Record<string, string> = {},
-  ): Promise<JsonRecord | undefined> {
+  async function ask(method: string, path: string, signal: AbortSignal, query: Query = {}) {
     return await client.withTimeout(signal, responseMs, async (limited) => {
       const response = await client.send(path, { method, query }, limited);
       if (response.status === 404 || method === 'DELETE') {
@@ -140,7 +135,7 @@ function fileRequests(client: HttpClient, responseMs: number) {
     });
   }
 
-  async function list(query: Record<string, string>, signal: AbortSignal): Promise<ListedFile[]> {
+  async function list(query: Query, signal: AbortSignal): Promise<ListedFile[]> {
     const answer = await ask('GET', 'files/public', signal, query);
     if (answer === undefined) throw client.notTheApi('it has no files/public');
     const { data } = answer;
@@ -158,11 +153,7 @@ function fileRequests(client: HttpClient, responseMs: number) {
    * The files of a name that stands for a CID: those that are there, and those that the service has
    * not given a CID yet.
    */
-  async function ours(
-    cid: string,
-    name: string,
-    signal: AbortSignal,
-  ): Promise<{ held: ListedFile[]; pending: ListedFile[]; wrong: ListedFile[] }> {
+  async function ours(cid: string, name: string, signal: AbortSignal) {
     const [listed, waiting] = await Promise.all([list({ name }, signal), list({ name, cidPending: 'true' }, signal)]);
     const mine = new Map([...waiting, ...listed].filter((file) => file.name === name).map((file) => [file.id, file]));
     const all = [...mine.values()];

@@ -7,7 +7,15 @@
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Adapter, Replica } from '../contract.ts';
-import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import {
+  httpClient,
+  isRecord,
+  type HttpClient,
+  type HttpOptions,
+  type JsonRecord,
+  type Query,
+  type Request,
+} from '../http-client.ts';
 import type { HttpFailures } from '../http-failures.ts';
 import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
@@ -145,7 +153,7 @@ async function removed(
   o: ReturnType<typeof pinRequests> & { id: string; isOurs: IsPin },
   cid: string,
   signal: AbortSignal,
-): Promise<'removed' | 'absent'> {
+) {
   const done = new Set<string>();
   for (let asked = 0; asked <= removal.asks; asked += 1) {
     const mine = (await o.listUpTo(o.isOurs, cid, signal)).filter(o.isOurs);
@@ -163,12 +171,7 @@ async function removed(
 /** Makes the functions that list, request and remove pins. */
 function pinRequests(client: HttpClient, responseMs: number) {
   /** Asks, and gives the JSON of a response, if it has some. */
-  async function ask(
-    method: string,
-    path: string,
-    signal: AbortSignal,
-    request: { query?: Record<string, string>; json?: unknown } = {},
-  ): Promise<JsonRecord> {
+  async function ask(method: string, path: string, signal: AbortSignal, request: Omit<Request, 'method'> = {}) {
     return await client.withTimeout(signal, responseMs, async (limited) => {
       const response = await client.send(path, { method, ...request }, limited);
       if (method === 'DELETE' && response.ok) {
@@ -181,7 +184,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
   }
 
   /** A page of what is requested, the newest first. @param query which of it */
-  async function page(query: Record<string, string>, signal: AbortSignal): Promise<PsaPage> {
+  async function page(query: Query, signal: AbortSignal): Promise<PsaPage> {
     const { count, results } = await ask('GET', 'pins', signal, { query });
     if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
     const listed = results.map((each) => listedOf(client, each));
@@ -194,7 +197,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
    */
   async function listUpTo(isEnough: IsPin, cid: string, signal: AbortSignal): Promise<ListedPin[]> {
     const found = new Map<string, ListedPin>();
-    const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
+    const query: Query = { cid, status: everyStatus, limit: String(pagePins) };
     for (let pages = 0; ; pages += 1) {
       if (pages === maxPages) throw client.misconfigured(`it lists more than ${maxPages} pages for ${cid}`, unfiltered);
       const known = found.size;

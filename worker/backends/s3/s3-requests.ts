@@ -3,9 +3,9 @@ import { AwsV4Signer } from 'aws4fetch';
 import { SealpinError } from '../../../shared/errors.ts';
 import { isFromGateway } from '../../../shared/gateway-status.ts';
 import { concat } from '../../../shared/streams/concat.ts';
-import { readAll } from '../../../shared/streams/read-all.ts';
 import type { ObjectBody } from '../objects/bucket.ts';
 import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
+import { wholeBody } from '../http-failures.ts';
 import { printable } from '../printable.ts';
 import { hex } from '../../../shared/crypto/bytes.ts';
 
@@ -79,6 +79,8 @@ export function elementsIn(xml: string, tag: string): string[] {
     .map((rest) => rest.slice(0, Math.max(0, rest.indexOf(`</${tag}>`))));
 }
 
+type Answer = { response: Response; xml: string };
+
 export type S3Requests = ReturnType<typeof s3Requests>;
 
 /** Makes the function that sends requests to a bucket. */
@@ -93,11 +95,7 @@ export function s3Requests(o: S3Options) {
    * Sends a request once, or again where our clock was wrong, or was set right since.
    * @returns a response that the caller understands
    */
-  async function ask(
-    request: S3Request,
-    signal: AbortSignal,
-    isAgain = false,
-  ): Promise<{ response: Response; xml: string }> {
+  async function ask(request: S3Request, signal: AbortSignal, isAgain = false): Promise<Answer> {
     const usedMs = skewMs;
     const response = await send(o, request, { root: store.root, skewMs, signingKeys, signal });
     const isData = request.method === 'GET' && request.key !== undefined;
@@ -155,8 +153,7 @@ function failure(store: Store, { method }: S3Request, response: Response, xml: s
     const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
     const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
     const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;
-    const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
-    return new SealpinError('pinning_unavailable', `${id} ${said}`, waits);
+    return new SealpinError('pinning_unavailable', `${id} ${said}`, { retryAfterSeconds });
   }
   if (status >= 300 && status < 400)
     return misconfigured(store, said, 'the operator must check the address and the region: the bucket is elsewhere');
@@ -204,13 +201,7 @@ async function send(
 /** The text of a response in XML. */
 async function xmlText(id: string, response: Response): Promise<string> {
   const tooLarge = () => new SealpinError('pinning_failed', `${id}: its response is too large`);
-  try {
-    return new TextDecoder().decode(await readAll(response.body, maxXmlBytes, tooLarge));
-  } catch (cause) {
-    throw cause instanceof SealpinError
-      ? cause
-      : new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
-  }
+  return new TextDecoder().decode(await wholeBody(id, response.body, maxXmlBytes, tooLarge));
 }
 
 /** SHA-256 in hex, of nothing where there is nothing. */
