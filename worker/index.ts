@@ -2,18 +2,7 @@
 import { Hono } from 'hono';
 import type { App } from './http/app.ts';
 import { cors } from './http/cors.ts';
-import {
-  accessLog,
-  headLength,
-  inertHeaders,
-  methodNotAllowed,
-  notAsCode,
-  notFound,
-  onError,
-  onlyHead,
-  rateLimitFields,
-  requestId,
-} from './http/middleware.ts';
+import * as steps from './http/middleware.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { responseHeaders } from './openapi/headers.ts';
 import { handlerOf } from './openapi/route.ts';
@@ -39,24 +28,32 @@ const taken = routes
   .filter(({ who }) => who !== 'operator')
   .flatMap(({ headers, requiredHeaders }) => Object.keys({ ...headers, ...requiredHeaders }));
 const crossOrigin = cors(taken, Object.keys(responseHeaders));
-app.use(requestId, accessLog, inertHeaders, headLength, onlyOwnWorker, crossOrigin, rateLimitFields);
+app.use(
+  steps.requestId,
+  steps.accessLog,
+  steps.inertHeaders,
+  steps.headLength,
+  onlyOwnWorker,
+  crossOrigin,
+  steps.rateLimitFields,
+);
 app.use(uploads, tus);
-app.use(signedUrlPath, withoutReferrer, notAsCode);
-app.use('/ipfs/*', notAsCode);
+app.use(signedUrlPath, withoutReferrer, steps.notAsCode);
+app.use('/ipfs/*', steps.notAsCode);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   for (const route of rows) {
     const handler = handlerOf(route);
     // Hono runs the handlers of GET for HEAD.
-    if (route.method === 'head') app.on('get', [path], onlyHead(handler));
+    if (route.method === 'head') app.on('get', [path], steps.onlyHead(handler));
     else app.on(route.method, [path], handler);
   }
-  app.all(path, methodNotAllowed(rows.map(({ method }) => method)));
+  app.all(path, steps.methodNotAllowed(rows.map(({ method }) => method)));
 }
 addWeb(app);
 // Until 1.0 the paths that the operator's routes had say where they are. A path that has a route by
 // now is found before.
-for (const { path } of operatorRoutes) app.all(path.replace('/operator/', '/'), notFound(path));
-app.notFound(notFound());
-app.onError(onError);
+for (const { path } of operatorRoutes) app.all(path.replace('/operator/', '/'), steps.notFound(path));
+app.notFound(steps.notFound());
+app.onError(steps.onError);
 
 export default app;

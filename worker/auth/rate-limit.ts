@@ -1,9 +1,9 @@
 /** Rate limits: per account for API keys that KV has, per address for everything else. */
-import type { Scope } from '../../shared/api.ts';
 import type { ApiKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
+import type { CachedKey } from '../objects/account/keys/key-cache.ts';
 
 /** The longest period of a Cloudflare rate limit, after which its count starts over. */
 const periodSeconds = 60;
@@ -16,11 +16,7 @@ const periodSeconds = 60;
  * out.
  * @throws rate_limited, overloaded
  */
-export function limitAccount(
-  c: Ctx,
-  { account, hash }: ApiKey,
-  { id, scopes }: { readonly id: string; readonly scopes: readonly Scope[] },
-): Promise<void> {
+export function limitAccount(c: Ctx, { account, hash }: ApiKey, { id, scopes }: CachedKey): Promise<void> {
   if (knownHashes.size >= maxRemembered) knownHashes.clear();
   knownHashes.add(hash);
   c.set('countedFor', 'account');

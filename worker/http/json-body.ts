@@ -19,11 +19,7 @@ const jsonTypes = ['application/json', 'text/plain', 'application/x-www-form-url
  * @param maxBytes of the body; 64 KiB by default
  * @throws unsupported_media_type, too_large, invalid_json, invalid_request (another shape)
  */
-export async function readJson<S extends v.GenericSchema>(
-  request: Request,
-  shape: S,
-  maxBytes = defaultBytes,
-): Promise<v.InferOutput<S>> {
+export async function readJson<S extends v.GenericSchema>(request: Request, shape: S, maxBytes = defaultBytes) {
   if (!jsonTypes.includes(essenceOf(request.headers)))
     throw new SealpinError('unsupported_media_type', 'the body has another type than application/json', {
       hint: 'send Content-Type: application/json',

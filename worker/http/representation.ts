@@ -43,20 +43,16 @@ export async function respond(c: Ctx, representation: Representation): Promise<R
   if (sha256 !== undefined) headers.set('Repr-Digest', digestField('sha-256', sha256));
   if (isHead(c)) return new Response(null, { headers });
   const span = ranges ? parseRange(c.req.raw.headers, etag, bytes) : undefined;
-  if (span === undefined) return await withBody(c, representation, { length: bytes });
+  if (span === undefined) return await withBody(c, representation, bytes);
   if (span === 'outside') return rangeNotSatisfiable(c, bytes);
   const length = span.end - span.start;
   headers.set('Content-Range', `bytes ${span.start}-${span.end - 1}/${bytes}`);
   headers.set('Content-Length', String(length));
-  return await withBody(c, representation, { length, span });
+  return await withBody(c, representation, length, span);
 }
 
 /** The response with a body, or with the place of it where the process in front has asked so. */
-async function withBody(
-  c: Ctx,
-  { headers, file, body }: Representation,
-  { length, span }: { length: number; span?: Span },
-): Promise<Response> {
+async function withBody(c: Ctx, { headers, file, body }: Representation, length: number, span?: Span) {
   const status = span === undefined ? 200 : 206;
   if (file !== undefined && length > 0 && c.env.HANDOVERS?.get(c.req.raw) !== undefined) {
     const { start: from = 0 } = span ?? {};

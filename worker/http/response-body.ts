@@ -38,10 +38,7 @@ export function withContentLength<B extends Uint8Array>(
  * @returns the whole stream
  * @throws what the stream throws before its first chunk
  */
-export async function awaitFirstChunk(
-  stream: ReadableStream<Uint8Array>,
-  onCancel: (reason: unknown) => void,
-): Promise<ReadableStream<Uint8Array>> {
+export async function awaitFirstChunk(stream: ReadableStream<Uint8Array>, onCancel: (reason: unknown) => void) {
   return (await peeked(observed(stream, { onCancel }))).stream;
 }
 

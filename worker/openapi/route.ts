@@ -91,18 +91,14 @@ export function keyWith(...scopes: Scope[]) {
   return { who: 'key', scopes } as const;
 }
 
+const tokenCodes: readonly Code[] = ['not_found', 'unauthorized', 'rate_limited', 'overloaded'];
+
 /** Checks of each guard before the handler, and the codes that it adds. */
 const guards: Record<Route['who'], { checks: readonly Check[]; codes: readonly Code[] }> = {
   anybody: { checks: [], codes: [] },
   address: { checks: [limitAddress], codes: ['rate_limited', 'overloaded'] },
-  operator: {
-    checks: [limitAddress, tokenOnly('ADMIN_TOKEN')],
-    codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
-  },
-  monitor: {
-    checks: [limitAddress, tokenOnly('METRICS_TOKEN')],
-    codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
-  },
+  operator: { checks: [limitAddress, tokenOnly('ADMIN_TOKEN')], codes: tokenCodes },
+  monitor: { checks: [limitAddress, tokenOnly('METRICS_TOKEN')], codes: tokenCodes },
   // Its guard is `authenticate`, which hands the principal to the handler.
   key: {
     checks: [],

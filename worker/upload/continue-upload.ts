@@ -219,12 +219,7 @@ class ResumedUpload {
   }
 
   /** Pins a part, with its row from before, and records how far the upload has come. */
-  async #save(
-    seal: UploadSeal,
-    sent: SentPart | undefined,
-    take: () => LeafState,
-    ending: EndingTo | undefined,
-  ): Promise<void> {
+  async #save(seal: UploadSeal, sent: SentPart | undefined, take: () => LeafState, ending: EndingTo | undefined) {
     const { caller, upload, lease, service, requestId } = this.#options;
     const { uploadId, mode } = upload;
     const { uploads, pending } = caller.account;

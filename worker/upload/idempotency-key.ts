@@ -2,7 +2,6 @@
 import { keyIdOf, type ApiKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
-import type { Claim } from '../objects/account/uploads/claims.ts';
 
 const maxChars = 255;
 
@@ -13,7 +12,6 @@ export type Description = {
   bodyLength: boolean;
 };
 
-/** An upload in one request. */
 const inOneRequest: Description = {
   headers: ['Content-Type', 'Content-Disposition', 'Content-Digest'],
   bodyLength: true,
@@ -25,16 +23,11 @@ const inOneRequest: Description = {
  * @returns undefined where the request has no Idempotency-Key
  * @throws invalid_request
  */
-export async function parseClaim(
-  c: Ctx,
-  key: ApiKey,
-  { headers, bodyLength }: Description = inOneRequest,
-): Promise<Claim | undefined> {
+export async function parseClaim(c: Ctx, key: ApiKey, { headers, bodyLength }: Description = inOneRequest) {
   const name = c.req.header('Idempotency-Key');
   if (name === undefined) return undefined;
-  if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name)) {
+  if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name))
     throw new SealpinError('invalid_request', `Idempotency-Key has 1 to ${maxChars} characters of ASCII`);
-  }
   const { search } = new URL(c.req.url);
   const mac = await macWith(key);
   const described = headers.map((header) => c.req.header(header) ?? '');

@@ -21,25 +21,13 @@ type Inside = 'in name' | 'in filename' | 'in data';
 type ParserState = Between | Inside;
 
 /** The characters between strings, each with the next state; `value` depends on the member. */
-const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string, ParserState>; expected: string }> = {
-  start: { next: new Map([['{', 'first']]), expected: '{ was expected' },
-  first: {
-    next: new Map<string, ParserState>([
-      ['"', 'in name'],
-      ['}', 'end'],
-    ]),
-    expected: '" was expected',
-  },
-  name: { next: new Map([['"', 'in name']]), expected: '" was expected' },
-  colon: { next: new Map([[':', 'value']]), expected: ': was expected' },
-  next: {
-    next: new Map<string, ParserState>([
-      [',', 'name'],
-      ['}', 'end'],
-    ]),
-    expected: ', or } was expected',
-  },
-  end: { next: new Map(), expected: 'nothing may follow the object' },
+const transitions: Record<Exclude<Between, 'value'>, { next: Record<string, ParserState>; expected: string }> = {
+  start: { next: { '{': 'first' }, expected: '{ was expected' },
+  first: { next: { '"': 'in name', '}': 'end' }, expected: '" was expected' },
+  name: { next: { '"': 'in name' }, expected: '" was expected' },
+  colon: { next: { ':': 'value' }, expected: ': was expected' },
+  next: { next: { ',': 'name', '}': 'end' }, expected: ', or } was expected' },
+  end: { next: {}, expected: 'nothing may follow the object' },
 };
 
 /** A part of a string: the index after it, and whether its closing quote came. */
@@ -104,7 +92,7 @@ export class JsonUploadReader {
       return this.#member === 'data' ? 'in data' : 'in filename';
     }
     const { next, expected } = transitions[state];
-    const following = next.get(char);
+    const following = next[char];
     if (following === undefined) throw invalidJson(at, expected);
     return following;
   }

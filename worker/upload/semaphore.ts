@@ -43,15 +43,13 @@ type Waiting = Wanted & { grant(held: Held): void };
 export class Semaphore {
   readonly #count: number;
   readonly #share: number;
-  readonly #now: () => number;
   readonly #held = new Set<Held>();
   readonly #waiting = new Set<Waiting>();
 
   /** @param count how many there are @param share how many of them one holder has at most */
-  constructor(count: number, share: number = count, now: () => number = Date.now) {
+  constructor(count: number, share: number = count) {
     this.#count = count;
     this.#share = share;
-    this.#now = now;
   }
 
   /** Number of permits that are taken. */
@@ -73,7 +71,7 @@ export class Semaphore {
    */
   async acquire(waitMs = Number.POSITIVE_INFINITY, by?: string, permits = 1): Promise<Permit> {
     const held = await this.#wait(waitMs, { by, permits });
-    const renewing = setInterval(() => (held.renewedAt = this.#now()), lookMs);
+    const renewing = setInterval(() => (held.renewedAt = Date.now()), lookMs);
     return {
       release: () => {
         clearInterval(renewing);
@@ -88,13 +86,13 @@ export class Semaphore {
     const waiting: Waiting = { ...wanted, grant: resolve };
     this.#waiting.add(waiting);
     this.#grant();
-    const startedAt = this.#now();
+    const startedAt = Date.now();
     // Also a sign to the runtime that the request waits for something: it ends those that have
     // nothing under way.
     const looking = setInterval(
       () => {
         this.#grant();
-        if (this.#now() - startedAt < waitMs || !this.#waiting.delete(waiting)) return;
+        if (Date.now() - startedAt < waitMs || !this.#waiting.delete(waiting)) return;
         const detail = 'too many uploads run at the moment';
         reject(new SealpinError('overloaded', detail, { retryAfterSeconds: permitRetrySeconds }));
       },
@@ -109,7 +107,7 @@ export class Semaphore {
 
   /** Gives the free permits to those who wait. */
   #grant(): void {
-    const now = this.#now();
+    const now = Date.now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
     for (const waiting of this.#waiting) {
       if (this.taken >= this.#count) return;
@@ -142,10 +140,7 @@ export const leafPermits = new Semaphore(leavesAtOnce);
  * @param o.by the ID of its API key
  * @throws overloaded when there is none within 10 s
  */
-export async function withPermit<T>(
-  { by, permits }: { by: string; permits?: number },
-  upload: () => Promise<T>,
-): Promise<T> {
+export async function withPermit<T>({ by, permits }: { by: string; permits?: number }, upload: () => Promise<T>) {
   const permit = await uploads.acquire(permitWaitMs, by, permits);
   try {
     return await upload();

@@ -13,10 +13,7 @@ export function accountView(account: AccountRecord): shapes.NewAccountResponse['
 }
 
 /** A rotation that runs. */
-export function rotationView(
-  { spki, sealed }: NonNullable<KeyMaterial['previous']>,
-  remaining: number,
-): shapes.AccountDetails['rotation'] {
+export function rotationView({ spki, sealed }: NonNullable<KeyMaterial['previous']>, remaining: number) {
   return { replaces: encodePublicKeyFile(spki), remaining, previous: sealed.toBase64() };
 }
 

@@ -11,7 +11,7 @@ import { identitiesOf, privateKeyOf, type Principal } from '../../auth/authentic
 import { parseFileId, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
-import type { FileRecord, FileUpdate } from '../../objects/account/files/file-rows.ts';
+import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import type { KeyMaterial } from '../../objects/account/keys/key-rows.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askPins } from './file-backends.ts';
@@ -40,12 +40,7 @@ export async function changeFile(c: Ctx, principal: Principal): Promise<Response
 }
 
 /** Sets the details of a file, as a key that stored it and reads nothing. */
-async function nameFile(
-  c: Ctx,
-  { account, key }: Principal,
-  fileId: string,
-  { details, ...others }: FileChange,
-): Promise<Response> {
+async function nameFile(c: Ctx, { account, key }: Principal, fileId: string, { details, ...others }: FileChange) {
   if (Object.values(others).some((each) => each !== undefined))
     throw new SealpinError('insufficient_scope', 'this needs a key with the scope read');
   return await untilUnchanged(async () => {
@@ -91,11 +86,8 @@ export async function untilUnchanged<T>(change: () => Promise<T>): Promise<T> {
   }
 }
 
-async function updateOf(
-  principal: Principal,
-  found: KeyMaterial & { file: FileRecord },
-  { expiresAt, details, ...change }: FileChange,
-): Promise<{ update: FileUpdate; about: About }> {
+async function updateOf(principal: Principal, found: KeyMaterial & { file: FileRecord }, asked: FileChange) {
+  const { expiresAt, details, ...change } = asked;
   const { file } = found;
   const isPlain = file.mode === 'plain';
   const opened = isPlain ? undefined : await openRecord(file, await identitiesOf(principal, found));

@@ -35,11 +35,7 @@ export async function readContent(c: Ctx, principal: Principal): Promise<Respons
 }
 
 /** @param o.alone whether JSON omits the data */
-async function respondWithFile(
-  c: Ctx,
-  principal: Principal,
-  o: { accept: string | null; alone: boolean },
-): Promise<Response> {
+async function respondWithFile(c: Ctx, principal: Principal, o: { accept: string | null; alone: boolean }) {
   const { accept } = o;
   const fileId = parseFileId(c);
   const first = preferred(accept, [json, raw, container]);
@@ -143,7 +139,7 @@ function metaOf(
   type: string,
   filename?: string | null,
   pins: readonly StoredPin[] = [],
-): { etag: string; headers: Headers } {
+) {
   const times = pinsIn(form, pins).flatMap(({ checkedAt, verifiedAt }) => [checkedAt, verifiedAt]);
   const seen = times.filter((time) => time !== undefined).map((time) => Date.parse(time));
   const headers = new Headers({
@@ -160,13 +156,7 @@ function metaOf(
  * verified before it is passed on.
  * @throws content_mismatch when the CID has another number of bytes than the row
  */
-async function openBytes(
-  c: Ctx,
-  record: FileRecord,
-  sources: BlockSource[],
-  opened: Opened | undefined,
-  span?: Span,
-): Promise<ReadableStream<Uint8Array>> {
+async function openBytes(c: Ctx, record: FileRecord, sources: BlockSource[], opened: Opened | undefined, span?: Span) {
   const { signal, stop } = withStop(c.req.raw.signal);
   try {
     const file = await openFile(record.cid, sources, { signal, ...sourceOptions(c, record.cid) });
@@ -178,11 +168,7 @@ async function openBytes(
   }
 }
 
-async function readSpan(
-  file: IpfsFile,
-  opened: Opened | undefined,
-  span: Span | undefined,
-): Promise<ReadableStream<Uint8Array>> {
+async function readSpan(file: IpfsFile, opened: Opened | undefined, span: Span | undefined) {
   if (opened === undefined) return file.read(span?.start, span?.end);
   if (span === undefined) return opened.decrypt(file.read());
   return await opened.decryptRange({

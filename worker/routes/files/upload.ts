@@ -140,12 +140,7 @@ function keepRenewing(
   }, o.everyMs);
 }
 
-async function created(
-  c: Ctx,
-  key: KeyRecord,
-  record: FileRecord,
-  about: About & { digest?: string | undefined },
-): Promise<Response> {
+async function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { digest?: string | undefined }) {
   const { digest, size, contentType } = about;
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = { ...storedFile(record, known, await newPins(c.env, record)), digest };
@@ -300,32 +295,27 @@ function parseAnnounced(c: Ctx, mode: Mode) {
   const essence = essenceOf(c.req.raw.headers);
   const json = isJson(c.req.raw.headers);
   const car = mode === 'plain' && essence === carType;
-  if (isEncoded(c.req.raw.headers)) {
+  if (isEncoded(c.req.raw.headers))
     throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which is not decoded here', {
       hint: 'send the bytes of the file, without Content-Encoding',
     });
-  }
-  if (c.req.header('Content-Range') !== undefined) {
+  if (c.req.header('Content-Range') !== undefined)
     throw new SealpinError('invalid_request', 'a part of a file cannot be stored: leave Content-Range out');
-  }
-  if (forms.includes(essence)) {
+  if (forms.includes(essence))
     throw new SealpinError('unsupported_media_type', `the body is a form (${essence}), not the file itself`, {
       hint:
         `send the bytes: curl -X POST -T FILE -H 'Content-Type: application/octet-stream' ` +
         `…/v1/storage/${mode}; or JSON with its type, application/json`,
     });
-  }
-  if (contentType !== '' && !isContentType(contentType)) {
+  if (contentType !== '' && !isContentType(contentType))
     throw new SealpinError('unsupported_media_type', 'Content-Type is not a media type of at most 255 characters', {
       hint: 'send a type such as application/pdf, or application/octet-stream',
     });
-  }
   const filename = json ? undefined : parseDisposition(c.req.header('Content-Disposition') ?? null);
-  if (mode === 'encrypted' && !json && filename === undefined) {
+  if (mode === 'encrypted' && !json && filename === undefined)
     throw new SealpinError('invalid_filename', 'the file has no name', {
       hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
     });
-  }
   // In encrypted mode the CID is not known before the upload, so the route takes no `cid`.
   const { cid, provisional = false, names, ...details } = parseQuery(c, UploadQuery);
   return {

@@ -56,12 +56,7 @@ export async function readGateway(c: Ctx): Promise<Response> {
   }
 }
 
-async function respondWithBytes(
-  c: Ctx,
-  cid: string,
-  form: BlockForm,
-  { root, sources }: FoundBlock,
-): Promise<Response> {
+async function respondWithBytes(c: Ctx, cid: string, form: BlockForm, { root, sources }: FoundBlock) {
   const { signal, stop } = withStop(c.req.raw.signal);
   const options = { signal, ...sourceOptions(c, root) };
   const { etag, headers } = metaOf(c, cid, form);
@@ -84,12 +79,7 @@ async function respondWithBytes(
 }
 
 /** The response with a CAR, whose length is not known: its client verifies that it is complete. */
-async function respondWithCar(
-  c: Ctx,
-  cid: string,
-  selection: Selection,
-  { root, sources }: FoundBlock,
-): Promise<Response> {
+async function respondWithCar(c: Ctx, cid: string, selection: Selection, { root, sources }: FoundBlock) {
   const { scope, entityBytes, dups: hasDups } = selection;
   const dups = hasDups ? 'y' : 'n';
   const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';

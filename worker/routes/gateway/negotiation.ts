@@ -83,8 +83,7 @@ export function parseSelection(c: Ctx): Selection {
 function parseEntityBytes(text: string): { from: number; to?: number } {
   const [, first, last] = /^(-?\d+):(-?\d+|\*)$/.exec(text) ?? [];
   const [from, to] = [Number(first), last === '*' ? undefined : Number(last)];
-  if (!Number.isSafeInteger(from) || (to !== undefined && !Number.isSafeInteger(to))) {
+  if (!Number.isSafeInteger(from) || (to !== undefined && !Number.isSafeInteger(to)))
     throw new SealpinError('invalid_request', 'entity-bytes is from:to, in bytes, where to may be *');
-  }
   return { from, ...(to !== undefined && { to }) };
 }

@@ -10,16 +10,6 @@ import { pinOf } from '../../objects/pin/shard.ts';
 /** Accounts that one request informs: Cloudflare lets it make 1,000 requests of its own. */
 const pageAccounts = 250;
 
-/** Puts a CID on the denylist. */
-export function denyCid(c: Ctx): Promise<Response> {
-  return changeDenylist(c, true);
-}
-
-/** Takes a CID off the denylist. */
-export function allowCid(c: Ctx): Promise<Response> {
-  return changeDenylist(c, false);
-}
-
 /** Returns since when a CID is on the denylist. */
 export async function readDenied(c: Ctx): Promise<Response> {
   const cid = deniedCid(c);
@@ -28,12 +18,12 @@ export async function readDenied(c: Ctx): Promise<Response> {
 }
 
 /**
- * `Pin` first: from then on no account gets a reference to the CID, so that those which have one
+ * Puts a CID on the denylist, or takes it off. `Pin` first: from then on no account gets a reference to the CID, so that those which have one
  * are all that have files with it. They remember it themselves, and so a read asks nobody. A
  * request that fails halfway can be repeated, and the response to one that has told as many
  * accounts as it may has a cursor for the next.
  */
-async function changeDenylist(c: Ctx, denied: boolean): Promise<Response> {
+export async function changeDenylist(c: Ctx, denied: boolean): Promise<Response> {
   const cid = deniedCid(c);
   const { cursor: after } = parseQuery(c, DenylistQuery);
   const page = { after, limit: pageAccounts };

@@ -5,7 +5,7 @@ import { changeAccount, createAccount, deleteAccount, listAccounts, readAccountS
 import { descriptionRoute } from '../openapi.ts';
 import { readBackup, restoreBackup } from './backups.ts';
 import { expositionType } from '../../http/exposition.ts';
-import { allowCid, denyCid, readDenied } from './denylist.ts';
+import { changeDenylist, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
 import { cancelMigration, createMigration, listMigrations, listPins, repairPins } from './pins.ts';
 import { listStrays, removeStrays } from './strays.ts';
@@ -86,7 +86,7 @@ export const operatorRoutes: readonly Route[] = [
     responses: { 200: { [json]: shapes.RestoredPage } },
     codes: ['conflict', 'pinning_unavailable', 'pinning_timeout', 'pinning_failed'],
   }),
-  operatorRoute('put', 'denylist/:cid', 'denyCid', denyCid, {
+  operatorRoute('put', 'denylist/:cid', 'denyCid', (c) => changeDenylist(c, true), {
     ...ofCid,
     summary: 'Puts a CID on the denylist: its bytes are neither served nor stored any more',
     query: shapes.DenylistQuery,
@@ -97,7 +97,7 @@ export const operatorRoutes: readonly Route[] = [
     summary: 'Since when a CID is on the denylist',
     responses: { 200: { [json]: shapes.DeniedCid } },
   }),
-  operatorRoute('delete', 'denylist/:cid', 'allowCid', allowCid, {
+  operatorRoute('delete', 'denylist/:cid', 'allowCid', (c) => changeDenylist(c, false), {
     ...ofCid,
     summary: 'Takes a CID off the denylist',
     query: shapes.DenylistQuery,

@@ -1,7 +1,7 @@
 /** `/v1/shares`: records that pass files on, which the service keeps and cannot open. */
 import * as shapes from '../../../shared/api.ts';
 import { webProvider } from '../../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { otherwise, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { Principal } from '../../auth/authenticate.ts';
@@ -150,12 +150,7 @@ async function statusOf(c: Ctx, share: ShareRecord): Promise<Terms> {
 }
 
 async function lookAt(c: Ctx, id: string): Promise<ShareStatus | undefined> {
-  try {
-    return await unwrap(shareOf(c.env, id).look());
-  } catch (error) {
-    if (isSealpinError(error, 'not_found')) return undefined;
-    throw error;
-  }
+  return await otherwise(unwrap(shareOf(c.env, id).look()), 'not_found', undefined);
 }
 
 function opensOf(c: Ctx, { opens }: shapes.ShareRequest): number {

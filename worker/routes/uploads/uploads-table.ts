@@ -4,15 +4,7 @@ import type { Code } from '../../../shared/errors.ts';
 import { chunkType, tusVersion } from '../../../shared/tus-protocol.ts';
 import { keyWith, route, type Route } from '../../openapi/route.ts';
 import { json, pinning } from '../route-parts.ts';
-import {
-  createUpload,
-  deleteUpload,
-  describeUploads,
-  headUpload,
-  listUploads,
-  patchUpload,
-  readUpload,
-} from './uploads.ts';
+import * as uploads from './uploads.ts';
 
 const version = { 'Tus-Resumable': tusVersion };
 const digestHeader = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
@@ -35,7 +27,7 @@ const chunk: readonly Code[] = [
 ];
 
 function options(path: string, operationId: string): Route {
-  return route('options', path, operationId, describeUploads, {
+  return route('options', path, operationId, uploads.describeUploads, {
     summary: 'The version, the extensions and the largest file of tus, by which files are uploaded here',
     who: 'anybody',
     ignoresUnknownQuery: true,
@@ -47,7 +39,7 @@ function options(path: string, operationId: string): Route {
 function creation(mode: 'encrypted' | 'plain'): Route[] {
   const path = `/v1/uploads/${mode}`;
   return [
-    route('post', path, `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`, createUpload(mode), {
+    route('post', path, `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`, uploads.createUpload(mode), {
       summary:
         'Begins an upload that may be continued, ' +
         (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
@@ -89,13 +81,13 @@ const uploadPath = '/v1/uploads/:uploadId';
 const rows: readonly Route[] = [
   ...creation('encrypted'),
   ...creation('plain'),
-  route('get', '/v1/uploads', 'listUploads', listUploads, {
+  route('get', '/v1/uploads', 'listUploads', uploads.listUploads, {
     summary: 'The uploads of the key; with the scope `keys`, those of the account',
     who: 'key',
     responses: { 200: { [json]: ResumableUploadList } },
   }),
   options('/v1/uploads', 'describeUploads'),
-  route('head', uploadPath, 'headUpload', headUpload, {
+  route('head', uploadPath, 'headUpload', uploads.headUpload, {
     params,
     summary: 'Returns the offset of an upload; a request that continues it is ended',
     ...byWriter,
@@ -105,7 +97,7 @@ const rows: readonly Route[] = [
     responseHeaders: { 200: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata', ...progress], ...otherVersion },
     codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
   }),
-  route('patch', uploadPath, 'continueUpload', patchUpload, {
+  route('patch', uploadPath, 'continueUpload', uploads.patchUpload, {
     params,
     summary: 'Continues an upload; 204 with the last bytes names the file',
     ...byWriter,
@@ -119,14 +111,14 @@ const rows: readonly Route[] = [
     responseHeaders: { 204: progress, ...otherVersion },
     codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
   }),
-  route('get', uploadPath, 'getUpload', readUpload, {
+  route('get', uploadPath, 'getUpload', uploads.readUpload, {
     params,
     summary: 'An upload: its state, and its file once every byte has arrived',
     who: 'key',
     responses: { 200: { [json]: ResumableUpload } },
     codes: ['not_found'],
   }),
-  route('delete', uploadPath, 'deleteUpload', deleteUpload, {
+  route('delete', uploadPath, 'deleteUpload', uploads.deleteUpload, {
     params,
     summary: 'Ends an upload of the key, or with the scope `keys` any of the account; a file that it stored stays',
     who: 'key',

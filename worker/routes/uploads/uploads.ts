@@ -12,7 +12,7 @@ import { isBrokenBody } from '../../http/tus.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
 import { arrivedBytes, essenceOf, isEncoded } from '../../http/body-headers.ts';
 import type { Principal } from '../../auth/authenticate.ts';
-import type { FileDetails, NewFile } from '../../objects/account/files/file-rows.ts';
+import type { NewFile } from '../../objects/account/files/file-rows.ts';
 import { unwrap } from '../../objects/result.ts';
 import { uploadColumns } from '../../objects/account/tables.ts';
 import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts';
@@ -22,15 +22,7 @@ import { parseDetails } from '../../http/validation.ts';
 import { checkBodyHeaders } from '../../upload/checked-body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
-import {
-  checkExtensions,
-  checkFileBytes,
-  parseBytes,
-  parseLength,
-  parseMetadata,
-  type Metadata,
-  tusExtensions,
-} from '../../http/tus-headers.ts';
+import * as tus from '../../http/tus-headers.ts';
 
 /** Headers that describe an upload; the bytes of the first request do not. */
 const describing: Description = {
@@ -42,7 +34,7 @@ const describing: Description = {
 export function describeUploads(c: Ctx): Response {
   return c.body(null, 204, {
     'Tus-Version': tusVersion,
-    'Tus-Extension': tusExtensions.join(','),
+    'Tus-Extension': tus.tusExtensions.join(','),
     'Tus-Max-Size': String(maxFileBytes(c.env)),
   });
 }
@@ -51,8 +43,8 @@ export function describeUploads(c: Ctx): Response {
 export function createUpload(mode: NewFile['mode']) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const { headers } = c.req.raw;
-    checkExtensions(headers);
-    const length = parseLength(headers, maxFileBytes(c.env));
+    tus.checkExtensions(headers);
+    const length = tus.parseLength(headers, maxFileBytes(c.env));
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);
     const hasBody = isChunk(c);
@@ -117,10 +109,10 @@ export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
 export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> {
   const uploadId = parseFileId(c, 'uploadId');
   if (!isChunk(c)) throw wrongType();
-  const offset = parseBytes('Upload-Offset', c.req.header('Upload-Offset'));
+  const offset = tus.parseBytes('Upload-Offset', c.req.header('Upload-Offset'));
   if (offset === undefined) throw new SealpinError('invalid_request', 'Upload-Offset is missing');
-  const length = parseBytes('Upload-Length', c.req.header('Upload-Length'));
-  if (length !== undefined) checkFileBytes(length, maxFileBytes(c.env));
+  const length = tus.parseBytes('Upload-Length', c.req.header('Upload-Length'));
+  if (length !== undefined) tus.checkFileBytes(length, maxFileBytes(c.env));
   checkBodyHeaders({ env: c.env, request: c.req.raw, room: Infinity });
   const progress = await resumeUpload(c, caller, { uploadId, offset, length });
   if (progress.isUnread === true) c.header('Sealpin-Body', 'wanted');
@@ -207,11 +199,8 @@ function uploadView(upload: UploadRecord): ResumableUpload {
  * Checks what an upload says of its file, as an upload in one request is checked.
  * @throws invalid_filename, invalid_request, invalid_cid
  */
-function checkMetadata(
-  mode: NewFile['mode'],
-  text: string,
-): Pick<Metadata, 'cid'> & { isProvisional: boolean; details: FileDetails } {
-  const { filename, contentType, cid, details, provisional } = parseMetadata(text);
+function checkMetadata(mode: NewFile['mode'], text: string) {
+  const { filename, contentType, cid, details, provisional } = tus.parseMetadata(text);
   if (filename !== null) parseFilename(filename);
   if (contentType !== null && !isContentType(contentType))
     throw new SealpinError('invalid_request', 'the filetype is not a media type of at most 255 characters');
