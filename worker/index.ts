@@ -28,15 +28,8 @@ const taken = routes
   .filter(({ who }) => who !== 'operator')
   .flatMap(({ headers, requiredHeaders }) => Object.keys({ ...headers, ...requiredHeaders }));
 const crossOrigin = cors(taken, Object.keys(responseHeaders));
-app.use(
-  steps.requestId,
-  steps.accessLog,
-  steps.inertHeaders,
-  steps.headLength,
-  onlyOwnWorker,
-  crossOrigin,
-  steps.rateLimitFields,
-);
+app.use(steps.requestId, steps.accessLog, steps.inertHeaders, steps.headLength);
+app.use(onlyOwnWorker, crossOrigin, steps.rateLimitFields);
 app.use(uploads, tus);
 app.use(signedUrlPath, withoutReferrer, steps.notAsCode);
 app.use('/ipfs/*', steps.notAsCode);

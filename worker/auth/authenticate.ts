@@ -71,11 +71,8 @@ export async function identitiesOf(principal: Principal, material: KeyMaterial):
   return (await pairsOf(principal, material)).map(({ pkcs8, spki }) => identityFromPair(pkcs8, spki));
 }
 
-/** A key pair in DER. */
-type AccountKeyPair = { pkcs8: Uint8Array; spki: Uint8Array };
-
-/** The account's key pair and, while a rotation runs, the one before; fails as `privateKeyOf`. */
-export async function pairsOf(principal: Principal, material: KeyMaterial): Promise<AccountKeyPair[]> {
+/** The account's pair in DER; during a rotation the one before, too; fails as `privateKeyOf`. */
+export async function pairsOf(principal: Principal, material: KeyMaterial) {
   const { spki, previous } = material;
   const pair = { pkcs8: await privateKeyOf(principal, material), spki };
   if (previous === null) return [pair];

@@ -93,12 +93,7 @@ export class Failover<T> {
    * @throws the failure that another attempt may change, otherwise the last; the reason of the
    * signal once it is aborted, for which no further peer is blamed
    */
-  async from<R>(
-    peers: readonly T[],
-    signal: AbortSignal,
-    ask: Ask<T, R>,
-    codes: readonly Code[] = elsewhere,
-  ): Promise<{ result: R; rest: readonly T[] }> {
+  async from<R>(peers: readonly T[], signal: AbortSignal, ask: Ask<T, R>, codes: readonly Code[] = elsewhere) {
     let failure = new SealpinError('pinning_unavailable', 'there is no other peer to ask');
     for (const [index, peer] of peers.entries()) {
       signal.throwIfAborted();

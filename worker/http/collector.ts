@@ -8,8 +8,8 @@ import type { Ctx } from './app.ts';
 const collectMs = 10_000;
 
 /**
- * Makes the function that has everything handed over later, unless another request does. One request
- * waits for all; the next one does when that was stopped.
+ * Makes the function that has everything handed over later. One request waits for all; the next one
+ * does when that was stopped.
  */
 export function later(handOver: (env: Ctx['env']) => Promise<void>): (c: Ctx) => void {
   let since = 0;

@@ -70,18 +70,18 @@ export type Handler = (c: Ctx) => Response | Promise<Response>;
 type KeyHandler = (c: Ctx, principal: Principal) => Promise<Response>;
 
 export type Route = Described & ((WithoutKey & { handler: Handler }) | (WithKey & { handler: KeyHandler }));
-export type Row<A> = Omit<Described, 'method' | 'path' | 'operationId'> & A;
-type Method = Described['method'];
+export type RouteRow<A> = Omit<Described, 'method' | 'path' | 'operationId'> & A;
+export type Method = Described['method'];
 
 /** Makes a row. */
-export function route(method: Method, path: string, id: string, handler: Handler, row: Row<WithoutKey>): Route;
-export function route(method: Method, path: string, id: string, handler: KeyHandler, row: Row<WithKey>): Route;
+export function route(method: Method, path: string, id: string, handler: Handler, row: RouteRow<WithoutKey>): Route;
+export function route(method: Method, path: string, id: string, handler: KeyHandler, row: RouteRow<WithKey>): Route;
 export function route(
   method: Method,
   path: string,
   operationId: string,
   handler: Handler | KeyHandler,
-  row: Row<WithoutKey | WithKey>,
+  row: RouteRow<WithoutKey | WithKey>,
 ): Route {
   return { method, path, operationId, handler, ...row } as Route;
 }

@@ -5,8 +5,6 @@ import { describeApi } from '../openapi/document.ts';
 import { route, type Route } from '../openapi/route.ts';
 import { conditions, json, representation } from './route-parts.ts';
 
-type ApiDocument = { etag: string; bytes: Uint8Array };
-
 /**
  * The row of a description, which anybody may read.
  * @param o.routes the rows that it describes, itself among them
@@ -16,7 +14,7 @@ export function descriptionRoute(
   operationId: string,
   o: { title: string; routes: () => readonly Route[] },
 ): Route {
-  let described: Promise<ApiDocument> | undefined;
+  let described: ReturnType<typeof writeDescription> | undefined;
   const handler = async (c: Ctx): Promise<Response> => {
     described ??= writeDescription(o.title, o.routes());
     const { etag, bytes } = await described;
@@ -33,7 +31,7 @@ export function descriptionRoute(
   });
 }
 
-async function writeDescription(title: string, routes: readonly Route[]): Promise<ApiDocument> {
+async function writeDescription(title: string, routes: readonly Route[]) {
   const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(title, routes))}\n`);
   return { etag: `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`, bytes };
 }

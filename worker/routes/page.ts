@@ -1,10 +1,7 @@
 /** Pages of lists: from the query to the rows, and from the rows to the cursor of the next page. */
 
 /** Returns the bounds of a page. @param query as `PageQuery` parses it */
-export function pageOf({ limit, cursor }: { limit: number; cursor?: string | undefined }): {
-  limit: number;
-  before: number | undefined;
-} {
+export function pageOf({ limit, cursor }: { limit: number; cursor?: string | undefined }) {
   return { limit, before: cursor === undefined ? undefined : Number.parseInt(cursor, 36) };
 }
 

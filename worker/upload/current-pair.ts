@@ -6,10 +6,7 @@
  * @param spki the public key that the account had before
  * @param attempt hands it over; `spki` alone: to what it must be sealed instead
  */
-export async function withCurrentPair<T extends object>(
-  spki: Uint8Array,
-  attempt: (spki: Uint8Array) => Promise<T>,
-): Promise<Exclude<T, { spki: Uint8Array }>> {
+export async function withCurrentPair<T extends object>(spki: Uint8Array, attempt: (spki: Uint8Array) => Promise<T>) {
   for (let current = spki; ;) {
     const answer = await attempt(current);
     if (!('spki' in answer)) return answer as Exclude<T, { spki: Uint8Array }>;

@@ -2,7 +2,6 @@
  * Bytes that have gone to the backend past the Worker: the process in front of a local service has
  * received them, and reports what they are once the Worker asks.
  */
-import type { ContentKind } from '../../shared/api.ts';
 import { refusalBy } from '../backends/http-failures.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { partMs, treeOf } from '../../shared/ipfs/index.ts';
@@ -31,7 +30,7 @@ type HandedOverOptions = {
 export async function handedFile(
   report: ReadableStream<Uint8Array>,
   o: HandedOverOptions & { onArrival(bytes: number): void },
-): Promise<SentFile & { beginning: ContentKind }> {
+): Promise<SentFile> {
   for await (const { cid, bytes, head } of reports<FileReport>(report, o)) {
     o.onArrival(bytes);
     return { cid, bytes, beginning: recognize(Uint8Array.fromHex(head)) };

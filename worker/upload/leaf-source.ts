@@ -35,9 +35,6 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
   let beginning = known;
   let isInFirst = isFirst;
 
-  /** Tells whether bytes are a leaf as they are, as those of a fast client are. */
-  const isLeaf = (bytes: Uint8Array): boolean => bytes.length === leafBytes && pieces.rest().length === 0;
-
   function copied(bytes: Uint8Array): Uint8Array[] {
     const room = pieces.append(bytes.length);
     room.set(bytes, 0);
@@ -45,7 +42,9 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
   }
 
   function add(bytes: Uint8Array): Uint8Array[] {
-    const full = isLeaf(bytes) ? [bytes] : copied(bytes);
+    // The bytes of a fast client are a leaf as they are.
+    const isLeaf = bytes.length === leafBytes && pieces.rest().length === 0;
+    const full = isLeaf ? [bytes] : copied(bytes);
     if (isInFirst) beginning = recognize(full[0] ?? pieces.rest());
     isInFirst &&= full.length === 0;
     return full;

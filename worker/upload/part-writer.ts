@@ -3,17 +3,7 @@
  * one import at the pinning service, which ends with the node above its leaves. The root above the
  * parts is made at the end, from the digests of the leaves alone.
  */
-import {
-  cidOf,
-  continuedPartMs,
-  leafBytes,
-  mostPartLeaves,
-  partLeaves,
-  partMs,
-  sha256,
-  treeOf,
-  type Cid,
-} from '../../shared/ipfs/index.ts';
+import * as ipfs from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, Intake } from '../backends/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
@@ -97,7 +87,7 @@ export class PartWriter {
     if (this.#failure !== undefined) throw this.#failure.cause;
     const bytes = leaf.length;
     const openedAt = now();
-    const digest = await sha256(leaf);
+    const digest = await ipfs.sha256(leaf);
     const planned = this.#plan(openedAt);
     const firstOfPart = this.#next;
     this.#open ??= {
@@ -111,7 +101,7 @@ export class PartWriter {
     this.#left = Math.max(0, this.#left - bytes);
     const { blocks } = this.#open;
     const ready = Promise.all([this.#sent, announcer?.add(this.#next, digest)]);
-    const sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
+    const sent = ready.then(() => blocks.write(ipfs.cidOf('raw', digest), leaf));
     // Where it fails, the next step does.
     sent.catch((cause: unknown) => (this.#failure ??= { cause }));
     this.#sent = sent;
@@ -160,7 +150,7 @@ export class PartWriter {
   dueAt(): number | undefined {
     if (this.#open === undefined || !this.canClose()) return undefined;
     const { openedAt, digests } = this.#open;
-    return openedAt + (this.#options.isContinued === true ? continuedPartMs(digests.length) : partMs);
+    return openedAt + (this.#options.isContinued === true ? ipfs.continuedPartMs(digests.length) : ipfs.partMs);
   }
 
   /**
@@ -174,8 +164,8 @@ export class PartWriter {
     const digests = concat(...this.#open.digests);
     const leaves = this.#sent;
     this.#open = undefined;
-    const nodes: [Cid, Uint8Array][] = [];
-    const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
+    const nodes: [ipfs.Cid, Uint8Array][] = [];
+    const root = await ipfs.treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
     const held = leaves.then(async () => {
       for (const node of nodes) await blocks.write(...node);
       await blocks.finish();
@@ -197,12 +187,12 @@ export class PartWriter {
 
   /** The most leaves of a part. */
   #most(firstLeaf: number): number {
-    return Math.min(partLeaves(firstLeaf), this.#options.service.partLeaves ?? mostPartLeaves);
+    return Math.min(ipfs.partLeaves(firstLeaf), this.#options.service.partLeaves ?? ipfs.mostPartLeaves);
   }
 
   /** Bytes of the part that a leaf begins: what comes within its time at the pace of that leaf. */
   #plan(openedAt: number): number {
-    const leaves = Math.floor(partMs / Math.max(1, openedAt - this.#lastAt));
-    return Math.min(this.#left, Math.max(1, Math.min(leaves, this.#most(this.#next))) * leafBytes);
+    const leaves = Math.floor(ipfs.partMs / Math.max(1, openedAt - this.#lastAt));
+    return Math.min(this.#left, Math.max(1, Math.min(leaves, this.#most(this.#next))) * ipfs.leafBytes);
   }
 }

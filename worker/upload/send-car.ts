@@ -1,25 +1,12 @@
 /** A file in one request whose blocks the client has made: a CAR, sent on in parts as it is. */
-import type { ContentKind } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import {
-  carHeader,
-  carReader,
-  cidFromBytes,
-  cidOf,
-  encodeNode,
-  leafBytes,
-  partLeaves,
-  partMs,
-  sha256,
-  type Cid,
-  type Link,
-} from '../../shared/ipfs/index.ts';
+import * as ipfs from '../../shared/ipfs/index.ts';
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 import type { BlockImport } from '../backends/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
 import { sendParts, type PieceWriter, type PieceSource, type SendOptions, type SentFile } from './send-parts.ts';
 
-type CarBlock = { cid: Cid; bytes: Uint8Array };
+type CarBlock = { cid: ipfs.Cid; bytes: Uint8Array };
 
 /**
  * Sends the blocks of a CAR to a service, under their own CIDs. The root is not pinned afterwards;
@@ -33,9 +20,9 @@ type CarBlock = { cid: Cid; bytes: Uint8Array };
 export async function sendCar(
   car: ReadableStream<Uint8Array>,
   { maxFileBytes, ...o }: SendOptions & { maxFileBytes: number },
-): Promise<SentFile & { beginning: ContentKind }> {
+): Promise<SentFile> {
   const structure = new CarStructure(maxFileBytes);
-  const reader = carReader(car);
+  const reader = ipfs.carReader(car);
   try {
     return await sendParts(
       o,
@@ -43,7 +30,7 @@ export async function sendCar(
       async () => {
         const { cid, fileBytes, beginning } = structure.finish();
         const header = await reader.header();
-        const isNamed = [carHeader(cid), carHeader()].some((each) => equalBytes(header, each.subarray(1)));
+        const isNamed = [ipfs.carHeader(cid), ipfs.carHeader()].some((each) => equalBytes(header, each.subarray(1)));
         if (!isNamed) throw invalidCar(`its header does not name ${cid.text}, its last block, as the only root`);
         return { cid: cid.text, bytes: fileBytes, beginning };
       },
@@ -56,13 +43,13 @@ export async function sendCar(
 }
 
 /** The blocks of a CAR, each once, with its place in the file checked. */
-function blocksOf(reader: ReturnType<typeof carReader>, structure: CarStructure): PieceSource<CarBlock> {
+function blocksOf(reader: ReturnType<typeof ipfs.carReader>, structure: CarStructure): PieceSource<CarBlock> {
   return {
     async next() {
       for (;;) {
         const block = await nextBlock(reader);
         if (block === undefined) return undefined;
-        const cid = cidFromBytes(block.cid);
+        const cid = ipfs.cidFromBytes(block.cid);
         if (cid === undefined) throw invalidCar('it has a CID that is not a CIDv1 with sha2-256, raw or dag-pb');
         if (structure.add(cid, block.bytes)) return { cid, bytes: block.bytes };
       }
@@ -71,7 +58,7 @@ function blocksOf(reader: ReturnType<typeof carReader>, structure: CarStructure)
   };
 }
 
-async function nextBlock(reader: ReturnType<typeof carReader>) {
+async function nextBlock(reader: ReturnType<typeof ipfs.carReader>) {
   try {
     return await reader.next();
   } catch (error) {
@@ -81,7 +68,7 @@ async function nextBlock(reader: ReturnType<typeof carReader>) {
   }
 }
 
-type OpenCar = { blocks: BlockImport; links: Link[]; bytes: number; dueAt: number };
+type OpenCar = { blocks: BlockImport; links: ipfs.Link[]; bytes: number; dueAt: number };
 
 /** Links of a part's node: the part is due before, unless its blocks are small. */
 const maxLinks = 1024;
@@ -92,13 +79,13 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBloc
   let sentBytes = 0;
 
   const isFull = ({ bytes, links }: OpenCar): boolean =>
-    bytes >= partLeaves((sentBytes - bytes) / leafBytes) * leafBytes || links.length >= maxLinks;
+    bytes >= ipfs.partLeaves((sentBytes - bytes) / ipfs.leafBytes) * ipfs.leafBytes || links.length >= maxLinks;
 
   return {
     async add({ cid, bytes }) {
       signal.throwIfAborted();
       if (!service.verifiesImports) await checkBlock(cid, bytes);
-      open ??= { blocks: service.importBlocks(signal), links: [], bytes: 0, dueAt: now() + partMs };
+      open ??= { blocks: service.importBlocks(signal), links: [], bytes: 0, dueAt: now() + ipfs.partMs };
       const { length } = bytes;
       // The bytes are used up by the import.
       const sent = open.blocks.write(cid, bytes);
@@ -117,8 +104,8 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBloc
       const root = links.at(-1)?.cid.text ?? '';
       // The root of the file, which the caller pins.
       if (isLast) return { part: { ...part, cid: root }, held: blocks.finish() };
-      const node = encodeNode(links);
-      const cid = cidOf('dag-pb', await sha256(node));
+      const node = ipfs.encodeNode(links);
+      const cid = ipfs.cidOf('dag-pb', await ipfs.sha256(node));
       // In a store nothing is kept by its node.
       if (blocks.name === undefined) await blocks.write(cid, node);
       const held = blocks.finish();
@@ -133,8 +120,8 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBloc
 }
 
 /** @throws cid_mismatch */
-async function checkBlock({ digest }: Cid, bytes: Uint8Array): Promise<void> {
-  if (!equalBytes(await sha256(bytes), digest)) throw otherBytes();
+async function checkBlock({ digest }: ipfs.Cid, bytes: Uint8Array): Promise<void> {
+  if (!equalBytes(await ipfs.sha256(bytes), digest)) throw otherBytes();
 }
 
 function otherBytes(cause?: unknown): SealpinError {

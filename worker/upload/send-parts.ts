@@ -1,4 +1,5 @@
 /** Sending of a request's pieces in parts, each of which is kept while the next one arrives. */
+import type { ContentKind } from '../../shared/api.ts';
 import { settlesWithin, withStop } from '../../shared/streams/timing.ts';
 import type { Intake } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
@@ -16,8 +17,8 @@ export type SendOptions = {
   now(): number;
 };
 
-/** File that a service holds and has not pinned yet: its CID and its length in bytes. */
-export type SentFile = { cid: string; bytes: number };
+/** File that a service holds and has not pinned yet; its kind where the bytes did not pass here. */
+export type SentFile = { cid: string; bytes: number; beginning?: ContentKind };
 
 export type PieceSource<T> = {
   /** The next piece; undefined at the end. One call at a time. */

@@ -30,7 +30,7 @@ type Answer = { record: JsonRecord } | { refused: string; status: number };
 /** `wanted`: the IDs of peers that are to hold a pin before others. */
 type Wish = { replication: Replication | undefined; wanted?: readonly string[] };
 
-type Ask = (method: string, command: string, signal: AbortSignal, query?: Query) => Promise<Answer>;
+type AskPeer = (method: string, command: string, signal: AbortSignal, query?: Query) => Promise<Answer>;
 
 /** Go's messages for a connection that cannot be made, or breaks. */
 const unreached = /connection refused|connection reset|no such host|no route to host|i\/o timeout|\bEOF$/;
@@ -52,7 +52,7 @@ export type ClusterRest = ReturnType<typeof clusterRest>;
 export function clusterRest(o: HttpOptions, responseMs: number) {
   const client = httpClient(o, clusterApi);
 
-  const ask: Ask = async (method, command, signal, query) => {
+  const ask: AskPeer = async (method, command, signal, query) => {
     return await client.withTimeout(signal, responseMs, async (limited) => {
       const response = await client.send(command, { method, ...(query && { query }) }, limited);
       const [record = {}] = await client.readRecords(response);
@@ -105,7 +105,7 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
 }
 
 /** Makes the functions that ask a peer about pins. */
-function peerPins({ failed }: HttpFailures, ask: Ask, accepted: (answer: Answer) => JsonRecord) {
+function peerPins({ failed }: HttpFailures, ask: AskPeer, accepted: (answer: Answer) => JsonRecord) {
   function agreedPin(record: JsonRecord): AgreedPin {
     const { name, replication_factor_min: min, allocations } = record;
     if (typeof name !== 'string' || !Number.isInteger(min)) throw failed('its response does not describe a pin');

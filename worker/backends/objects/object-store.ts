@@ -157,12 +157,7 @@ function piecesOf(objects: ObjectIndex['objects'], { start, length }: DataRange)
 }
 
 /** Bytes of the data of a file: the objects that have them, one after the other. */
-function dataOf(
-  place: BucketNames,
-  { id, objects }: ObjectIndex,
-  ranges: readonly DataRange[],
-  signal: AbortSignal,
-): ReadableStream<Uint8Array> {
+function dataOf(place: BucketNames, { id, objects }: ObjectIndex, ranges: readonly DataRange[], signal: AbortSignal) {
   const rest = [...ranges];
   const pieces: Piece[] = [];
   let open: { piece: Piece; reader: ReadableStreamDefaultReader<Uint8Array> } | undefined;

@@ -15,11 +15,7 @@ export const slowDownSeconds = 5;
  * Makes a request that sends nothing but what is held, again where the store could not be reached
  * or asked to wait.
  */
-export async function repeated<T>(
-  id: string,
-  signal: AbortSignal,
-  request: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
+export async function repeated<T>(id: string, signal: AbortSignal, request: (signal: AbortSignal) => Promise<T>) {
   const late = () => new SealpinError('pinning_timeout', `${id} did not answer within ${responseMs / 1000} s`);
   for (const waitMs of waitsMs) {
     try {

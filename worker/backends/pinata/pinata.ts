@@ -40,7 +40,10 @@ export const pinataAdapter: Adapter<typeof PinataFields> = {
 };
 
 export type PinataOptions = Omit<HttpOptions, 'url'> & {
-  /** The roots of the API and of uploads. */
+  /**
+   * The roots of the API and of uploads, as `https://api.pinata.cloud/v3` and
+   * `https://uploads.pinata.cloud/v3`.
+   */
   url: string;
   uploads: string;
   /** The beginning of the names of our files: `sealpin:` and the id of this service. */

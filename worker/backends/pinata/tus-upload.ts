@@ -94,11 +94,7 @@ function tusServer(o: TusOptions, signal: AbortSignal) {
 
   /** Sends bytes from an offset. @returns how many bytes are there */
   async function append(at: URL, start: number, bytes: Uint8Array<ArrayBuffer>): Promise<number> {
-    const headers = {
-      ...version,
-      'upload-offset': String(start),
-      'content-type': chunkType,
-    };
+    const headers = { ...version, 'upload-offset': String(start), 'content-type': chunkType };
     return offsetOf(await request({ method: 'PATCH', headers, bytes, at }));
   }
 

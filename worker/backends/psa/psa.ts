@@ -69,8 +69,6 @@ type ListedPin = {
 
 type IsPin = (pin: ListedPin) => boolean;
 
-type PsaPage = { listed: ListedPin[]; isLast: boolean };
-
 const psaApi = {
   path: '',
   statuses: [200, 202, 400, 404, 409],
@@ -184,7 +182,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
   }
 
   /** A page of what is requested, the newest first. @param query which of it */
-  async function page(query: Query, signal: AbortSignal): Promise<PsaPage> {
+  async function page(query: Query, signal: AbortSignal) {
     const { count, results } = await ask('GET', 'pins', signal, { query });
     if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
     const listed = results.map((each) => listedOf(client, each));

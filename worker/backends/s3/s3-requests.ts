@@ -79,7 +79,7 @@ export function elementsIn(xml: string, tag: string): string[] {
     .map((rest) => rest.slice(0, Math.max(0, rest.indexOf(`</${tag}>`))));
 }
 
-type Answer = { response: Response; xml: string };
+type S3Answer = { response: Response; xml: string };
 
 export type S3Requests = ReturnType<typeof s3Requests>;
 
@@ -95,7 +95,7 @@ export function s3Requests(o: S3Options) {
    * Sends a request once, or again where our clock was wrong, or was set right since.
    * @returns a response that the caller understands
    */
-  async function ask(request: S3Request, signal: AbortSignal, isAgain = false): Promise<Answer> {
+  async function ask(request: S3Request, signal: AbortSignal, isAgain = false): Promise<S3Answer> {
     const usedMs = skewMs;
     const response = await send(o, request, { root: store.root, skewMs, signingKeys, signal });
     const isData = request.method === 'GET' && request.key !== undefined;

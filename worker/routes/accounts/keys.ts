@@ -16,16 +16,10 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   refuseIdempotencyKey(c);
   const requested = await readJson(c.req.raw, NewApiKey);
   const expiresAt = requested.expiresAt === undefined ? issuer.key.expiresAt : Date.parse(requested.expiresAt);
-  const record = {
-    label: requested.label,
-    scopes: requested.scopes,
-    expiresAt,
-    createdBy: issuer.key.id,
-    limits:
-      issuer.key.limits === undefined && requested.limits === undefined
-        ? undefined
-        : { ...issuer.key.limits, ...requested.limits },
-  };
+  const { label, scopes } = requested;
+  const isLimited = (issuer.key.limits ?? requested.limits) !== undefined;
+  const limits = isLimited ? { ...issuer.key.limits, ...requested.limits } : undefined;
+  const record = { label, scopes, expiresAt, createdBy: issuer.key.id, limits };
   const failure = exceedsIssuer(issuer.key, record);
   if (failure !== undefined) throw toError(failure);
   if (expiresAt !== null && expiresAt <= Date.now())
@@ -54,22 +48,19 @@ export async function newKey(
 /** Lists the keys that are not revoked, and marks the one of the request. */
 export async function listKeys(c: Ctx, principal: Principal): Promise<Response> {
   const { keys, current } = await unwrap(principal.account.keys.list(principal.key.hash));
-  return c.json<ApiKeyList>({
-    keys: keys.map((key) => ({
-      ...keyView(principal.key.account, key),
-      current: key.id === current ? true : undefined,
-    })),
-  });
+  const views = keys.map((key) => ({
+    ...keyView(principal.key.account, key),
+    current: key.id === current || undefined,
+  }));
+  return c.json<ApiKeyList>({ keys: views });
 }
 
 /**
  * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key
  * of the request needs `?self=true`, the last one with `read` or `keys` needs `?destroy=true`.
  */
-export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
+export async function revokeKey(c: Ctx, { account, key }: Principal): Promise<Response> {
   const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
-  const ended = await unwrap(
-    principal.account.keys.revoke(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
-  );
-  return c.json(revokedView(ended));
+  const id = c.req.param('id') ?? '';
+  return c.json(revokedView(await unwrap(account.keys.revoke(key.hash, id, { cascade, destroy, self }))));
 }

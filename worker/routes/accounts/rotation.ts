@@ -71,16 +71,9 @@ async function beginRotation(
   const next = await generateKeyPair();
   const sealed = await sealPrivateKey(key, { id: material.key.id, pkcs8: next.pkcs8, spki: next.spki });
   const recovery = recoveryKey === null ? null : await newRecovery(parseRecoveryKey(recoveryKey), next.pkcs8);
-  const ended = await unwrap(
-    account.rotation.begin(key.hash, {
-      replaces: material.spki,
-      spki: next.spki,
-      sealed,
-      previous: await sealPreviousKey(pkcs8, next.spki),
-      recovery,
-    }),
-  );
-  return revokedView(ended);
+  const previous = await sealPreviousKey(pkcs8, next.spki);
+  const change = { replaces: material.spki, spki: next.spki, sealed, previous, recovery };
+  return revokedView(await unwrap(account.rotation.begin(key.hash, change)));
 }
 
 /** Seals headers and search tags to the current pair; a header that nobody opens is null. */

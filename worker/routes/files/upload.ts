@@ -1,5 +1,5 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
-import { isContentType, UploadQuery, type ContentKind, type NewlyStoredFile } from '../../../shared/api.ts';
+import { isContentType, UploadQuery, type NewlyStoredFile } from '../../../shared/api.ts';
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { carType, leafBytes, parseCid } from '../../../shared/ipfs/index.ts';
@@ -221,7 +221,7 @@ async function storeBody(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
     const options = { service, signal, permits: leafPermits, keep, now: Date.now };
     const report = c.env.HANDOVERS?.get(c.req.raw)?.report;
-    const sent: SentFile & { beginning?: ContentKind } = report
+    const sent: SentFile = report
       ? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal, onArrival: job.onArrival })
       : announced.car
         ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
@@ -265,7 +265,7 @@ function storedLength(c: Ctx, mode: Mode): number | undefined {
 function newFile(
   { fileId, mode, announced, body }: Job,
   { filename, contentType }: About,
-  { cid, bytes, beginning = recognize(body.head) }: SentFile & { beginning?: ContentKind },
+  { cid, bytes, beginning = recognize(body.head) }: SentFile,
   service: string,
   header: Uint8Array | undefined,
 ): NewFile {

@@ -8,11 +8,7 @@ import { attachment } from '../../http/content-disposition.ts';
 import { fileHeaders } from '../../http/response-body.ts';
 
 /** Media types by form. */
-const types = {
-  bytes: 'application/octet-stream',
-  raw: 'application/vnd.ipld.raw',
-  car: carType,
-} as const;
+const types = { bytes: 'application/octet-stream', raw: 'application/vnd.ipld.raw', car: carType } as const;
 
 /**
  * Caching of what a CID names, which never changes: readers may keep it for as long as gateways say

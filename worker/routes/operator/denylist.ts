@@ -18,10 +18,10 @@ export async function readDenied(c: Ctx): Promise<Response> {
 }
 
 /**
- * Puts a CID on the denylist, or takes it off. `Pin` first: from then on no account gets a reference to the CID, so that those which have one
- * are all that have files with it. They remember it themselves, and so a read asks nobody. A
- * request that fails halfway can be repeated, and the response to one that has told as many
- * accounts as it may has a cursor for the next.
+ * Puts a CID on the denylist, or takes it off. `Pin` first: from then on no account gets a
+ * reference to the CID, so that those which have one are all that have files with it. They remember
+ * it themselves, and so a read asks nobody. A request that fails halfway can be repeated, and the
+ * response to one that has told as many accounts as it may has a cursor for the next.
  */
 export async function changeDenylist(c: Ctx, denied: boolean): Promise<Response> {
   const cid = deniedCid(c);

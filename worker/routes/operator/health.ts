@@ -113,8 +113,7 @@ function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []):
   const refusal = refusals.find((each) => each.service === service.id);
   if (refusal === undefined) return service;
   const { code, since, seenAt } = refusal;
-  const times = { since: isoTime(since), seenAt: isoTime(seenAt) };
-  return { ...service, refuses: { code, ...times } };
+  return { ...service, refuses: { code, since: isoTime(since), seenAt: isoTime(seenAt) } };
 }
 
 async function serviceState(service: ConfiguredService): Promise<ServiceHealth> {

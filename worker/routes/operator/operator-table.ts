@@ -9,13 +9,13 @@ import { changeDenylist, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
 import { cancelMigration, createMigration, listMigrations, listPins, repairPins } from './pins.ts';
 import { listStrays, removeStrays } from './strays.ts';
-import { route, type Handler, type Route, type Row } from '../../openapi/route.ts';
+import { route, type Handler, type Method, type Route, type RouteRow } from '../../openapi/route.ts';
 import { json, usageDescription } from '../route-parts.ts';
 
 const ofAccount = { params: { id: shapes.AccountId } };
 const ofCid = { params: { cid: shapes.CidParameter }, codes: ['invalid_cid'] } as const;
 
-function operatorRoute(method: Route['method'], path: string, id: string, handler: Handler, row: Row<object>): Route {
+function operatorRoute(method: Method, path: string, id: string, handler: Handler, row: RouteRow<object>): Route {
   return route(method, `/v1/operator/${path}`, id, handler, { ...row, who: 'operator' });
 }
 

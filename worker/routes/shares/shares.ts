@@ -41,21 +41,16 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const { id = newShareId() } = requested;
   if (!isShareId(id)) throw new SealpinError('invalid_request', 'id is not the ID of a share');
   const now = Date.now();
-  const { share } = await unwrap(
-    caller.account.shares.create(
-      caller.key.hash,
-      {
-        ...given(shareNoteColumns, requested),
-        id,
-        password,
-        files: [...new Set(files.map((fileId) => fileId.toLowerCase()))],
-        opens: opensOf(c, requested),
-        createdAt: now,
-        expiresAt: expiryOf(c, requested, key, now),
-      },
-      record,
-    ),
-  );
+  const asked = {
+    ...given(shareNoteColumns, requested),
+    id,
+    password,
+    files: [...new Set(files.map((fileId) => fileId.toLowerCase()))],
+    opens: opensOf(c, requested),
+    createdAt: now,
+    expiresAt: expiryOf(c, requested, key, now),
+  };
+  const { share } = await unwrap(caller.account.shares.create(caller.key.hash, asked, record));
   const status: Terms = { ...share, state: 'active', opensLeft: share.opens };
   const headers = { ETag: etagOf(status), Location: `/v1/shares/${share.id}` };
   return c.json(shareView(share, status), 201, headers);

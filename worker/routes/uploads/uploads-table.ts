@@ -102,10 +102,7 @@ const rows: readonly Route[] = [
     summary: 'Continues an upload; 204 with the last bytes names the file',
     ...byWriter,
     requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
-    headers: {
-      'Upload-Length': 'bytes of the file, told later',
-      ...digestHeader,
-    },
+    headers: { 'Upload-Length': 'bytes of the file, told later', ...digestHeader },
     body: { [chunkType]: null },
     responses: { 204: null },
     responseHeaders: { 204: progress, ...otherVersion },

@@ -55,24 +55,19 @@ export function createUpload(mode: NewFile['mode']) {
     const payload = mode === 'encrypted' ? await beginPayload() : undefined;
     const preamble = payload?.keys.preamble ?? new Uint8Array(0);
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
-    const { upload, replayed } = await unwrap(
-      caller.account.uploads.create(
-        caller.key.hash,
-        {
-          uploadId,
-          mode,
-          length,
-          service: service.id,
-          announced: announced.cid,
-          sealedKey: payload === undefined ? null : await seal.seal(payload.keys.fileKey),
-          preamble,
-          sealedMetadata: await seal.seal(new TextEncoder().encode(metadata), metadataLabel),
-          tail: payload?.state.tail ?? new Uint8Array(0),
-        },
-        announced,
-        claim,
-      ),
-    );
+    const row = {
+      uploadId,
+      mode,
+      length,
+      service: service.id,
+      announced: announced.cid,
+      sealedKey: payload === undefined ? null : await seal.seal(payload.keys.fileKey),
+      preamble,
+      sealedMetadata: await seal.seal(new TextEncoder().encode(metadata), metadataLabel),
+      tail: payload?.state.tail ?? new Uint8Array(0),
+    };
+    const created = caller.account.uploads.create(caller.key.hash, row, announced, claim);
+    const { upload, replayed } = await unwrap(created);
     let progress: Continued = upload;
     if (replayed) c.header('Idempotency-Replayed', 'true');
     else if (hasBody || length === 0)
