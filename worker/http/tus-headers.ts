@@ -9,9 +9,6 @@ export const tusExtensions = ['creation', 'creation-with-upload', 'creation-defe
 /** The most characters of `Upload-Metadata`. */
 const maxMetadataChars = 4096;
 
-/** File's description in the metadata of an upload. It was checked when the upload began. */
-export type Metadata = ReturnType<typeof parseMetadata>;
-
 /**
  * Parses a header with a number of bytes. @param name of the header
  * @throws invalid_request
