@@ -202,10 +202,10 @@ export interface Replica {
 
   /**
    * Has the service hold a file; can be repeated, and is, until it is `held`.
-   * @returns `pending` while the service is at work
+   * @returns `pending` while the service is at work; `requested` where it may not list it yet
    * @throws pinning_failed when it has given up, or cannot have a pin of ours
    */
-  hold(file: SourceFile, signal: AbortSignal): Promise<'held' | 'pending'>;
+  hold(file: SourceFile, signal: AbortSignal): Promise<'held' | 'pending' | 'requested'>;
 
   /** Tells whether it holds our copy of a file. One that it has given up is absent. */
   stat(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'>;

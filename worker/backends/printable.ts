@@ -1,7 +1,7 @@
 /** Text of others in what operators read. */
 
 /** The text with what is not printable as `\u{…}`, cut off after so many characters. */
-export function printable(text: string, maxChars: number): string {
+export function printable(text: string, maxChars = 200): string {
   const escaped = text
     .slice(0, maxChars)
     .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);

@@ -110,11 +110,14 @@ export function pinata(o: PinataOptions): Replica {
     },
 
     async unpin(cid, signal) {
-      const { held, pending, wrong } = await ours(cid, signal);
-      const all = [...held, ...pending, ...wrong];
-      await remove(all, signal);
-      if (all.length === 0) return 'absent';
-      if ((await state(cid, signal)) === 'absent') return 'removed';
+      for (let asked = 0; asked < asks; asked += 1) {
+        const { held, pending, wrong } = await ours(cid, signal);
+        const all = [...held, ...pending, ...wrong];
+        if (all.length === 0) return asked === 0 ? 'absent' : 'removed';
+        // One that it still lists is no longer there to be removed.
+        await remove(all, signal);
+        if (asked > 0) await sleep(seenMs, signal);
+      }
       throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to delete`);
     },
 

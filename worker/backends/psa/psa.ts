@@ -17,6 +17,7 @@ import {
   type Request,
 } from '../http-client.ts';
 import type { HttpFailures } from '../http-failures.ts';
+import { printable } from '../printable.ts';
 import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 import { apiFields, authorized, unknownField } from '../option-fields.ts';
@@ -87,6 +88,9 @@ const maxPages = 100;
 const unfiltered =
   'the pinning service does not filter its pins by CID, and has too many to be asked for one: the operator must ' +
   'choose another one, or remove pins there';
+const nameless =
+  'the pinning service changes the CIDs or names of pins, so that ours are not found there: the operator must choose ' +
+  'another one';
 /** Time limit for having a file held, with all questions that it takes, in ms. */
 const holdMs = 60_000;
 /** Questions whether a removed pin is gone, and the wait between them, in ms. */
@@ -125,10 +129,14 @@ export function psa(o: PsaOptions): Replica {
       signal.throwIfAborted();
       // It is not interrupted: a request must not arrive after its removal.
       const json = { cid, name: pinName, ...(origins.length > 0 && { origins }) };
-      const made = await request(json, new AbortController().signal);
-      if (made.cid !== cid) throw client.failed(`it was asked to pin ${cid}, and has pinned ${made.cid}`);
+      const { signal: uninterrupted } = new AbortController();
+      const made = await request(json, uninterrupted);
       // What it says of its own request is no list yet: the next attempt asks what it holds.
-      return 'pending';
+      if (made.cid === cid && isOurs(made)) return 'requested';
+      // It would be found under neither, and so never be removed.
+      await remove(made, uninterrupted);
+      const has = `${printable(made.cid)} as ${printable(made.name ?? 'nothing')}`;
+      throw client.misconfigured(`it was asked to pin ${cid} as ${pinName}, and has pinned ${has}`, nameless);
     },
 
     async stat(cid, signal) {
@@ -192,6 +200,7 @@ function pinRequests(client: HttpClient, responseMs: number) {
   /**
    * Lists the requests for a CID, also those of others, the newest first. A service that lists
    * other CIDs as well is read page by page, up to one with a request that is enough.
+   * @throws misconfigured where it lists other CIDs, and not all that it has
    */
   async function listUpTo(isEnough: IsPin, cid: string, signal: AbortSignal): Promise<ListedPin[]> {
     const found = new Map<string, ListedPin>();
@@ -203,7 +212,11 @@ function pinRequests(client: HttpClient, responseMs: number) {
       for (const each of listed) found.set(each.requestId, each);
       const oldestMs = Math.min(...listed.map(({ createdMs }) => createdMs));
       const hasEnough = listed.some((each) => each.cid === cid && isEnough(each));
-      if (hasEnough || isLast || found.size === known || Number.isNaN(oldestMs)) break;
+      if (hasEnough || isLast) break;
+      if (found.size === known || Number.isNaN(oldestMs)) {
+        if (listed.every((each) => each.cid === cid)) break;
+        throw client.misconfigured('its list of pins cannot be read to its end', unfiltered);
+      }
       // Others may be of the same millisecond, which `before` leaves out.
       query['before'] = new Date(oldestMs + 1).toISOString();
     }
@@ -228,7 +241,7 @@ function readError(client: HttpFailures, status: number, record: JsonRecord, met
   if (!isRecord(error) || typeof error['reason'] !== 'string')
     throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
   const { reason, details } = error;
-  const message = `${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`;
+  const message = printable(`${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`);
   if (status === 404 && method === 'DELETE') return {};
   if (status === 409) throw client.exhausted(message);
   throw client.failed(message);
@@ -240,7 +253,8 @@ function listedOf({ failed }: HttpFailures, value: unknown): ListedPin {
     throw failed('its response does not describe a pin');
   const { cid, name } = pin;
   if (typeof cid !== 'string') throw failed('its response has a pin without CID');
-  const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
+  const told = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
   const createdMs = typeof created === 'string' ? Date.parse(created) : NaN;
+  const details = printable(told);
   return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details, createdMs };
 }

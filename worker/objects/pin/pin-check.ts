@@ -89,7 +89,7 @@ export class PinCheck extends WithContext<CheckContext> {
   /** Asks a service of which nobody can see more than what it says. */
   async #ask(row: PinRow, service: Replica): Promise<void> {
     const { rows, now } = this.context;
-    const seen = await service.stat(row.cid, timeLimit(requestMs));
+    const seen = await service.stat(row.cid, timeLimit(step.ms));
     if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');
     // It is at work on what it had said that it holds.
     if (seen === 'pending')

@@ -84,8 +84,8 @@ export function limited(signal: AbortSignal): AbortSignal {
 
 /**
  * Asks a service for a pin. Until it has answered, however long that takes, and for a while where
- * it failed, the row says that the request may still take effect: what is removed then is removed
- * once more.
+ * it failed or has only taken the request, the row says that it may still take effect: what is
+ * removed then is removed once more.
  */
 export async function pinningNow<T>({ rows, now }: WorkContext, row: PinRow, pin: () => Promise<T>): Promise<T> {
   const late = (): number => now() + lateMs;
@@ -93,6 +93,6 @@ export async function pinningNow<T>({ rows, now }: WorkContext, row: PinRow, pin
   const before = row.late_until === null ? null : Math.min(row.late_until, late());
   rows.change(row, { late_until: now() + dayMs });
   const pinned = await onFailure(pin(), () => rows.change(row, { late_until: late() }));
-  rows.change(row, { late_until: before });
+  rows.change(row, { late_until: pinned === 'requested' ? late() : before });
   return pinned;
 }

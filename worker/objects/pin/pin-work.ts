@@ -372,7 +372,8 @@ export class PinWork extends WithContext<WorkContext> {
       return false;
     }
     if (!takesBlocks(service)) {
-      await service.unpin(cid, timeLimit(requestMs));
+      // A DELETE of a client waits for the first attempt.
+      await service.unpin(cid, timeLimit(row.attempts > 0 ? step.ms : requestMs));
       return false;
     }
     const beside = anchored === 1 ? await service.unpinBeside(cid, timeLimit(requestMs)) : undefined;

@@ -50,9 +50,11 @@ describe('a pin', () => {
       return await end();
     });
 
-  it('that was given up or failed may still come afterwards, and one that was answered does not', async () => {
+  it('that was requested, given up or failed may still come afterwards, and one that is held does not', async () => {
     await pinned(async () => 'held');
     expect(row().late_until).toBeNull();
+    await pinned(async () => 'requested');
+    expect(row().late_until).toBe(nowMs + 60_000);
     await expect(pinned(async () => Promise.reject(new DOMException('deleted', 'AbortError')))).rejects.toThrow();
     expect(row().late_until).toBe(nowMs + 60_000);
   });

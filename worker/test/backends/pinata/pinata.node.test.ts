@@ -96,6 +96,30 @@ function beyondTheContract(): void {
     expect(server.files).toEqual([]);
   });
 
+  test('files of one name are all deleted, also those that another page lists and a list that forgets late', async () => {
+    const file = await offer(randomBytes(1000));
+    let left = Array.from({ length: 25 }, (_, n) => ({
+      id: `f${n}`,
+      name: `sealpin:tested:${file.cid}`,
+      cid: file.cid,
+    }));
+    const { url, close } = await fake((request, response) => {
+      const { pathname, searchParams } = new URL(request.url ?? '', 'http://pinata');
+      if (request.method === 'DELETE') {
+        const id = pathname.split('/').at(-1);
+        setTimeout(() => (left = left.filter((each) => each.id !== id)), 30);
+        return void response.end('{"data":null}');
+      }
+      const files = searchParams.has('cidPending') ? [] : left.slice(0, 10);
+      response.end(JSON.stringify({ data: { files, next_page_token: 'next' } }));
+    });
+    onTestFinished(close);
+    const replica = pinata({ ...optionsOf(server), url, seenMs: 100 });
+    expect(await replica.unpin(file.cid, signal)).toBe('removed');
+    expect(left).toEqual([]);
+    expect(await replica.unpin(file.cid, signal)).toBe('absent');
+  });
+
   test('a wrong token is a wrong configuration', async () => {
     const replica = pinata({ ...optionsOf(server), headers: { authorization: 'Bearer wrong' } });
     await expect(replica.ping(signal)).rejects.toMatchObject({ code: 'misconfigured' });

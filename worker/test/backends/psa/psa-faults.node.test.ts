@@ -59,7 +59,7 @@ async function service(...answers: Answer[]) {
 
 test('a file is requested under our name, with the addresses that it can be fetched from', async () => {
   const { replica, asked } = await service(listOf(), { status: 202, body: pinOf({ status: 'queued' }) });
-  expect(await replica.hold(file, signal)).toBe('pending');
+  expect(await replica.hold(file, signal)).toBe('requested');
   expect(asked).toEqual([
     {
       request: `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`,
@@ -72,7 +72,7 @@ test('a file is requested under our name, with the addresses that it can be fetc
 
 test('a service that calls a request pinned at once, and lists nothing, holds nothing', async () => {
   const { replica } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned' }) }, listOf());
-  expect(await replica.hold(file, signal)).toBe('pending');
+  expect(await replica.hold(file, signal)).toBe('requested');
   expect(await replica.stat(cid, signal)).toBe('absent');
 });
 
@@ -173,7 +173,7 @@ test('every request of ours is removed, and it counts once the service lists non
   ]);
 });
 
-test('a service that also lists other CIDs is asked page by page, and one that repeats itself no further', async () => {
+test('a service that also lists other CIDs is asked page by page', async () => {
   const other = (requestid: string, created: string): Pin => ({
     status: 'pinned',
     cid: 'bafkqaaa',
@@ -191,9 +191,28 @@ test('a service that also lists other CIDs is asked page by page, and one that r
     `${query}&before=2026-01-03T00%3A00%3A00.501Z`,
     `${query}&before=2026-01-02T00%3A00%3A00.001Z`,
   ]);
-  const repeating = await service(page(3, newest), page(3, newest));
-  expect(await repeating.replica.stat(cid, signal)).toBe('absent');
-  expect(repeating.asked).toHaveLength(2);
+});
+
+test.each<[string, (page: number) => string]>([
+  ['repeats itself', () => '2026-01-03T00:00:00Z'],
+  ['says a time that is none', () => '2026-01-03 00:00:00 +0000 UTC m=+0.1'],
+])('a service that lists other CIDs and %s is not believed', async (_, createdAt) => {
+  const page = (_each: unknown, index: number): Answer => ({
+    status: 200,
+    body: { count: 3, results: [pinOf({ status: 'pinned', cid: 'bafkqaaa', created: createdAt(index) })] },
+  });
+  for (const ask of ['hold', 'stat', 'unpin'] as const) {
+    const { replica } = await service(...Array.from({ length: 9 }, page));
+    const hint = expect.stringContaining('filter') as string;
+    const asking = ask === 'hold' ? replica.hold(file, signal) : replica[ask](cid, signal);
+    await expect(asking).rejects.toMatchObject({ code: 'misconfigured', hint });
+  }
+});
+
+test('of a file that has more requests than the service counts in a page, those that it lists are ours', async () => {
+  const page: Answer = { status: 200, body: { count: 3, results: [pinOf({ status: 'failed' })] } };
+  const { replica } = await service(page, page);
+  expect(await replica.stat(cid, signal)).toBe('absent');
 });
 
 test('a page of a hundred pins is read, with all the addresses that one may have', async () => {
@@ -242,7 +261,22 @@ test.each<[string, Answer | undefined, object]>([
   await expect((await service(...answers)).replica.stat(cid, signal)).rejects.toMatchObject(thrown);
 });
 
-test('a service that pins another CID than it was asked for has failed', async () => {
-  const { replica } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned', cid: 'bafkqaaa' }) });
-  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+test.each<[string, Partial<Pin>]>([
+  ['another CID', { cid: 'bafkqaaa' }],
+  ['its own spelling of the CID', { cid: cid.toUpperCase() }],
+  ['another name', { name: 'sealpin' }],
+  ['no name', { name: '' }],
+])('what a service pins under %s is removed again, since nobody would find it', async (_, changed) => {
+  const made = { status: 202, body: pinOf({ status: 'pinned', requestid: 'r9', ...changed }) };
+  const { replica, asked } = await service(listOf(), made, { status: 202 });
+  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured' });
+  expect(asked.at(-1)?.request).toBe('DELETE /psa/pins/r9?');
+});
+
+test('the words of a service are shortened and escaped', async () => {
+  const details = 'y\u001B[31m'.repeat(60_000);
+  const { replica } = await service({ status: 400, body: { error: { reason: 'X', details } } });
+  const failure = await replica.stat(cid, signal).then(() => '', String);
+  expect(failure.length).toBeLessThan(400);
+  expect(failure).not.toContain('\u001B');
 });
