@@ -22,7 +22,7 @@ export type Environment = {
   readonly timeouts: Timeouts;
   /** Permits questions to a person at the terminal. */
   readonly interactive: boolean;
-  /** Takes a failure as well as stderr: for the process that waits for this one (`start --detach`). */
+  /** Takes failures as stderr does: for the process that waits for this one (`start --detach`). */
   readonly onFailure?: ((problem: object) => void) | undefined;
 };
 

@@ -163,9 +163,8 @@ export function createOutput(o: OutputOptions): Output {
       const hint = hintFor(error);
       const detail = error.message === defaultMessage(error.code) ? undefined : error.message;
       o.onFailure?.(toProblem(error, { detail, hint }));
-      if (o.json) {
-        o.stderr.write(jsonLine(toProblem(error, { detail, hint: hint && here(hint) })));
-      } else {
+      if (o.json) o.stderr.write(jsonLine(toProblem(error, { detail, hint: hint && here(hint) })));
+      else {
         print(error.message, { word: 'error', colour: 31 });
         if (hint !== undefined) print(`${hint}${waitText(error)}`, { word: 'hint', colour: 36 });
       }

@@ -125,13 +125,10 @@ describe('the local service', () => {
     onTestFinished(() => void other.close());
     const { port } = other.address() as { port: number };
     const dataDir = await temporaryDirectory();
+    const says = `port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`;
     for (const flags of [[], ['--detach']]) {
       const ran = await sealpin(['start', ...flags, `--port=${port}`, `--data-dir=${dataDir}`]);
-      expect(ran).toMatchObject({
-        code: 1,
-        stdout: '',
-        stderr: `sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`,
-      });
+      expect(ran).toMatchObject({ code: 1, stdout: '', stderr: `sealpin: error: ${says}` });
       expect(await readState(dataDir, 'run')).toBeUndefined();
     }
   });
