@@ -143,6 +143,16 @@ export function recordOf<C extends Columns>(columns: C, row: Readonly<Record<str
   return Object.fromEntries(members) as RecordOf<C>;
 }
 
+/** Reads the rows of a query, or of what a statement returns, as records. */
+export function recordsOf<C extends Columns>(
+  sql: SqlStorage,
+  columns: C,
+  query: string,
+  ...values: SqlValue[]
+): RecordOf<C>[] {
+  return all(sql, query, ...values).map((row) => recordOf(columns, row));
+}
+
 /** Makes a row of the members that are given. */
 export function rowOf<C extends Columns>(columns: C, record: Partial<RecordOf<C>>): Record<string, SqlValue> {
   const given = Object.entries(columns).filter(([member]) => record[member] !== undefined);

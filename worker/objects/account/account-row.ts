@@ -1,6 +1,7 @@
 /** The row of an account, with its recovery file. */
-import { recordOf, rowOf, type RecordOf } from '../columns.ts';
-import { exists, first, insert, update } from '../sql.ts';
+import { recordsOf, rowOf, type RecordOf } from '../columns.ts';
+import { StorageRows } from '../storage-rows.ts';
+import { exists, insert, update } from '../sql.ts';
 import { accountColumns, createTables, upgradeTables } from './tables.ts';
 
 type WholeAccountRow = RecordOf<typeof accountColumns>;
@@ -24,13 +25,12 @@ export type StoredRecovery = { file: Uint8Array; key: string; secretHash: string
  * The account in an object's storage. Objects exist for every name, most of them without an
  * account.
  */
-export class AccountRow {
-  readonly #sql: SqlStorage;
+export class AccountRow extends StorageRows {
   #id: string | undefined;
   #open: AccountRecord | undefined;
 
   constructor(sql: SqlStorage) {
-    this.#sql = sql;
+    super(sql);
     this.reload();
   }
 
@@ -46,14 +46,13 @@ export class AccountRow {
 
   /** Creates the tables, and writes the row. */
   create(account: AccountRecord & Partial<WholeAccountRow>): void {
-    createTables(this.#sql);
-    insert(this.#sql, 'account', rowOf(accountColumns, { files: 0, bytes: 0, backedUp: false, ...account }));
+    createTables(this.sql);
+    insert(this.sql, 'account', rowOf(accountColumns, { files: 0, bytes: 0, backedUp: false, ...account }));
   }
 
   /** All that is stored of the account. */
   read(): WholeAccountRow | undefined {
-    const row = first(this.#sql, 'SELECT * FROM account');
-    return row && recordOf(accountColumns, row);
+    return recordsOf(this.sql, accountColumns, 'SELECT * FROM account')[0];
   }
 
   usage(): Usage {
@@ -87,17 +86,17 @@ export class AccountRow {
 
   /** Notes that a backup of the account is about to leave. */
   markBackedUp(): void {
-    if (!wasBackedUp(this.#sql)) this.#update({ backedUp: true });
+    if (!wasBackedUp(this.sql)) this.#update({ backedUp: true });
   }
 
   /** Adds to the counts of what is ready. */
   count(files: number, bytes: number): void {
-    this.#sql.exec('UPDATE account SET files = files + ?, bytes = bytes + ?', files, bytes);
+    this.sql.exec('UPDATE account SET files = files + ?, bytes = bytes + ?', files, bytes);
   }
 
   /** Marks the account as deleted, its recovery file overwritten with zeros first. */
   close(nowMs: number): void {
-    this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
+    this.sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
     this.#update({ closedAt: nowMs, recovery: null, files: 0, bytes: 0 });
   }
 
@@ -106,13 +105,13 @@ export class AccountRow {
    * it. Reading creates nothing, so that a request for an unknown account leaves no trace.
    */
   reload(): void {
-    const row = upgradeTables(this.#sql) ? this.read() : undefined;
+    const row = upgradeTables(this.sql) ? this.read() : undefined;
     this.#id = row?.id;
     this.#open = row?.closedAt === null ? openOf(row) : undefined;
   }
 
   #update(changes: Partial<WholeAccountRow>): void {
-    update(this.#sql, 'account', rowOf(accountColumns, changes), 'true');
+    update(this.sql, 'account', rowOf(accountColumns, changes), 'true');
   }
 }
 

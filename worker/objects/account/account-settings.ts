@@ -1,7 +1,7 @@
 /** Settings of an account that the operator makes. */
-import { recordOf, rowOf, type RecordOf } from '../columns.ts';
+import { recordsOf, rowOf, type RecordOf } from '../columns.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { first, insert, list } from '../sql.ts';
+import { insert, list } from '../sql.ts';
 import { settingColumns } from './tables.ts';
 
 type SettingsRow = RecordOf<typeof settingColumns>;
@@ -57,7 +57,6 @@ export class AccountSettings extends StorageRows {
   }
 
   #row(): SettingsRow | undefined {
-    const row = first(this.sql, 'SELECT * FROM account_setting');
-    return row && recordOf(settingColumns, row);
+    return recordsOf(this.sql, settingColumns, 'SELECT * FROM account_setting')[0];
   }
 }

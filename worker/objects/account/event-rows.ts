@@ -1,11 +1,11 @@
 /** Events of an account, in the order in which they were recorded. They are also its audit log. */
 import { eventDays, type Scope } from '../../../shared/api.ts';
 import { dayMs } from '../../../shared/time.ts';
-import { recordOf, rowOf, type RecordOf } from '../columns.ts';
+import { recordsOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { all, exists, first, insert, least, list } from '../sql.ts';
+import { exists, first, insert, least, list } from '../sql.ts';
 import { eventColumns, eventKind } from './tables.ts';
 
 /** Least time for which an event is kept, in ms. */
@@ -133,8 +133,8 @@ export class EventRows extends StorageRows<{ now(): number }> {
     const found = new Map<number, EventRecord>();
     for (const [column, value] of [['api_key', key.id], ...kinds.map((kind) => [eventKind, kind])]) {
       const query = `SELECT * FROM event WHERE ${column} = ? AND seq > ? ORDER BY seq LIMIT ?`;
-      for (const row of all(this.sql, query, value ?? '', from, limit + 1))
-        found.set(Number(row['seq']), recordOf(eventColumns, row));
+      for (const event of recordsOf(this.sql, eventColumns, query, value ?? '', from, limit + 1))
+        found.set(event.number, event);
     }
     const ordered = [...found.values()].toSorted((a, b) => a.number - b.number);
     const events = ordered.slice(0, limit);

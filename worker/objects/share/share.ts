@@ -11,12 +11,12 @@ import { DurableObject } from 'cloudflare:workers';
 import { timingSafeEqual } from '../../../shared/crypto/index.ts';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
-import { addColumns, bytes, definitions, flag, integer, optional, recordOf, rowOf, text } from '../columns.ts';
+import { addColumns, bytes, definitions, flag, integer, optional, recordsOf, rowOf, text } from '../columns.ts';
 import type { RecordOf } from '../columns.ts';
 import { Openings, type NewTerms, type OpeningBinding, type Origin } from './openings.ts';
 import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
-import { first, hasTable, insert, update } from '../sql.ts';
+import { hasTable, insert, update } from '../sql.ts';
 
 /**
  * Time after its expiry for which a share can still be told from one that never existed, in ms: 7
@@ -292,8 +292,7 @@ export class Share extends DurableObject<OpeningBinding> {
 
   /** Reading creates nothing, so that a request for an unknown share leaves no trace. */
   #row(): ShareRecordRow | undefined {
-    const row = hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
-    return row && recordOf(columns, row);
+    return hasTable(this.#sql, 'share') ? recordsOf(this.#sql, columns, 'SELECT * FROM share')[0] : undefined;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Pages of the files of an account, with filters. */
 import type { StoredFile } from '../../../../shared/api.ts';
-import { recordOf } from '../../columns.ts';
-import { all, first } from '../../sql.ts';
+import { recordsOf } from '../../columns.ts';
+import { first } from '../../sql.ts';
 import { isReady, rows, wholeFileColumns, type FileRecord } from './file-rows.ts';
 
 /**
@@ -66,14 +66,15 @@ export function pageOfFiles(
   ];
   const window = `WHERE ${conditionsText(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
   const matching: Condition[] = [[isReady, nowMs], ...conditionsOf(filter)];
-  const found = all(
+  const found = recordsOf(
     sql,
+    wholeFileColumns,
     `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${conditionsText(matching)} ORDER BY seq ${order} LIMIT ?`,
     ...valuesOf(within),
     ...valuesOf(matching),
     limit + 1,
   );
-  const files = found.slice(0, limit).map((row) => recordOf(wholeFileColumns, row));
+  const files = found.slice(0, limit);
   if (found.length > limit) return { files, next: files.at(-1)?.number };
   const scanned = first<{ count: number; last: number | null }>(
     sql,

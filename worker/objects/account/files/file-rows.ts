@@ -1,10 +1,10 @@
 /** The files of an account, as rows. */
 import type { FileInfo } from '../../../../shared/crypto/index.ts';
 import { soonest } from '../../alarm.ts';
-import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { recordOf, recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, count, exists, first, insert, least, list, update } from '../../sql.ts';
+import { count, exists, first, insert, least, list, update } from '../../sql.ts';
 import type { AccountRow } from '../account-row.ts';
 import type { AccountSettings } from '../account-settings.ts';
 import type { EventRows } from '../event-rows.ts';
@@ -123,9 +123,9 @@ export class FileRows extends StorageRows<Others> {
    * @param isReserved whether it is that of an upload that has its allowance
    */
   checkAllowance(fileId: string, isReserved = false): Failure | undefined {
-    const row = first(this.sql, `SELECT * FROM ${pending}`, fileId);
-    if (row === undefined) return undefined;
-    const { createdBy, bytes } = recordOf(fileColumns, row);
+    const [file] = recordsOf(this.sql, fileColumns, `SELECT * FROM ${pending}`, fileId);
+    if (file === undefined) return undefined;
+    const { createdBy, bytes } = file;
     return exceedsAllowance(isReserved ? this.allowanceOfReserved(createdBy) : this.allowance(createdBy), bytes);
   }
 
@@ -246,9 +246,8 @@ export class FileRows extends StorageRows<Others> {
   /** Makes a pending file ready. @returns whether it is ready now, as it may have been before */
   markReady(fileId: string): boolean {
     const statement = `UPDATE file SET state = 'ready', due = NULL WHERE file_id = ? AND state = 'pending' RETURNING *`;
-    const row = first(this.sql, statement, fileId);
-    if (row === undefined) return this.find(fileId) !== undefined;
-    const file = recordOf(fileColumns, row);
+    const [file] = recordsOf(this.sql, fileColumns, statement, fileId);
+    if (file === undefined) return this.find(fileId) !== undefined;
     this.#count(1, file);
     this.provisional.begin(fileId, this.context.now());
     this.context.events.add({ action: 'file.stored', by: file.createdBy, subject: fileId });
@@ -377,7 +376,6 @@ export class FileRows extends StorageRows<Others> {
   }
 
   #read(where: string, ...values: SqlStorageValue[]): FileRow[] {
-    const found = all(this.sql, `SELECT * FROM ${rows} WHERE ${where}`, ...values);
-    return found.map((row) => recordOf(wholeFileColumns, row));
+    return recordsOf(this.sql, wholeFileColumns, `SELECT * FROM ${rows} WHERE ${where}`, ...values);
   }
 }

@@ -8,9 +8,9 @@ import {
   type RemovedPin,
 } from '../../../../shared/api.ts';
 import { dayMs } from '../../../../shared/time.ts';
-import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, exists, insert, least, update } from '../../sql.ts';
+import { exists, insert, least, update } from '../../sql.ts';
 import { wasBackedUp } from '../account-row.ts';
 import { receiptColumns } from '../tables.ts';
 import type { FileRecord } from './file-rows.ts';
@@ -110,8 +110,7 @@ export class ReceiptRows extends StorageRows {
   }
 
   #read(where: string, ...values: SqlStorageValue[]): ReceiptRow[] {
-    const rows = all(this.sql, `SELECT * FROM receipt WHERE ${where}`, ...values);
-    return rows.map((row) => recordOf(receiptColumns, row));
+    return recordsOf(this.sql, receiptColumns, `SELECT * FROM receipt WHERE ${where}`, ...values);
   }
 
   #update(fileId: string, changes: Partial<ReceiptRow>): void {

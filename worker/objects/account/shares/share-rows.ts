@@ -1,5 +1,5 @@
 /** The shares of an account, as rows. The records are in the objects `Share`. */
-import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { json, recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, first, insert, least, list, update } from '../../sql.ts';
@@ -37,8 +37,7 @@ const selected = `SELECT *, (SELECT json_group_array(file_id) FROM
 
 /** Reads active shares. @param rest of the query */
 export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorageValue[]): ShareRow[] {
-  const rows = all(sql, `${selected} WHERE state = 'active' AND ${rest}`, ...values);
-  return rows.map((row) => recordOf(rowColumns, row));
+  return recordsOf(sql, rowColumns, `${selected} WHERE state = 'active' AND ${rest}`, ...values);
 }
 
 export function insertShare(sql: SqlStorage, share: Omit<ShareRow, 'number'> & { number?: number }): void {

@@ -1,8 +1,8 @@
 /** The parts of uploads, as rows: what a file that is not stored yet keeps pinned. */
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
-import { bytes, integer, recordOf, rowOf, text, type RecordOf } from '../../columns.ts';
+import { bytes, integer, recordsOf, rowOf, text, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, exists, first, insert, least, list, update } from '../../sql.ts';
+import { exists, first, insert, least, list, update } from '../../sql.ts';
 import { referenceRemoval, type Outbox } from '../outbox.ts';
 
 const columns = {
@@ -74,9 +74,7 @@ export class PartRows extends StorageRows<{ outbox: Outbox }> {
 
   /** The pinned parts of an upload, in the order of the file. */
   pinned(uploadId: string): NewPart[] {
-    return all(this.sql, `SELECT * FROM part WHERE ${pinned} ORDER BY first_leaf, seq`, uploadId).map((row) =>
-      recordOf(columns, row),
-    );
+    return recordsOf(this.sql, columns, `SELECT * FROM part WHERE ${pinned} ORDER BY first_leaf, seq`, uploadId);
   }
 
   /** Releases the pinned parts of an upload that has ended. */
@@ -106,9 +104,8 @@ export class PartRows extends StorageRows<{ outbox: Outbox }> {
   }
 
   #release(where: string, value: SqlStorageValue): void {
-    for (const row of all(this.sql, `DELETE FROM part WHERE ${where} RETURNING *`, value)) {
-      const { id: fileId, state, due, ...part } = recordOf(columns, row);
+    const released = recordsOf(this.sql, columns, `DELETE FROM part WHERE ${where} RETURNING *`, value);
+    for (const { id: fileId, state, due, ...part } of released)
       this.context.outbox.add(referenceRemoval({ ...part, fileId }), state === 'intended' ? { dueMs: due } : {});
-    }
   }
 }

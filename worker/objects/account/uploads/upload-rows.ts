@@ -1,7 +1,7 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
-import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, exists, first, insert, least, update } from '../../sql.ts';
 import { ofInvitation } from '../keys/invitation.ts';
@@ -174,8 +174,7 @@ export class UploadRows extends StorageRows {
   }
 
   #read(where: string, ...values: SqlStorageValue[]): UploadRecord[] {
-    const found = all(this.sql, `SELECT * FROM upload WHERE ${where}`, ...values);
-    return found.map((row) => recordOf(uploadColumns, row));
+    return recordsOf(this.sql, uploadColumns, `SELECT * FROM upload WHERE ${where}`, ...values);
   }
 
   /**
