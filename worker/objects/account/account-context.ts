@@ -6,6 +6,7 @@ import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { Alarm, backoffMs, soonest } from '../alarm.ts';
 import type { Removal } from '../pin/pin-steps.ts';
 import { err, type Result } from '../result.ts';
+import { WithContext } from '../with-context.ts';
 import { AccountRow, type AccountRecord } from './account-row.ts';
 import { AccountSettings } from './account-settings.ts';
 import { send, type AccountEnv } from './delivery.ts';
@@ -26,8 +27,10 @@ import { UploadRows } from './uploads/upload-rows.ts';
 /** A caller whose key is valid. */
 export type Caller = { key: KeyRecord; account: AccountRecord };
 
-/** Members that a subclass of the object may replace. */
-type Hooks = {
+/** The object itself: its storage and bindings, and members that a subclass may replace. */
+type Host = {
+  storage: DurableObjectStorage;
+  env: AccountEnv;
   /** The clock, in ms. */
   now(): number;
   /**
@@ -35,61 +38,41 @@ type Hooks = {
    */
   erased(): Promise<void>;
   /** Duration of a claim, for tests. */
-  leaseMs(): number | undefined;
+  leaseMs(): number;
 };
 
 /** The context of one object; its rows are there before the account is. */
-export class AccountContext {
-  readonly storage: DurableObjectStorage;
-  readonly sql: SqlStorage;
-  readonly env: AccountEnv;
-  readonly now: () => number;
-  readonly erased: () => Promise<void>;
-  readonly alarm: Alarm;
-  readonly row: AccountRow;
-  readonly settings: AccountSettings;
-  readonly events: EventRows;
-  readonly keys: KeyRows;
-  readonly usage: KeyUsage;
-  readonly rotation: RotationRows;
-  readonly files: FileRows;
-  readonly receipts: ReceiptRows;
-  readonly outbox: Outbox;
-  readonly shares: ShareRows;
-  readonly uploads: UploadRows;
-  readonly parts: PartRows;
-  readonly claims: Claims;
+export class AccountContext extends WithContext<Host> {
+  readonly storage = this.context.storage;
+  readonly sql = this.storage.sql;
+  readonly env = this.context.env;
+  readonly now = this.context.now;
+  readonly erased = this.context.erased;
+  readonly alarm = new Alarm(this.storage);
+  readonly row = new AccountRow(this.sql);
+  readonly settings = new AccountSettings(this.sql);
+  readonly events = new EventRows(this.sql, this);
+  readonly keys = new KeyRows(this.sql, this);
+  readonly usage = new KeyUsage(this.sql, this);
+  readonly rotation = new RotationRows(this.sql);
+  readonly files = new FileRows(this.sql, this);
+  readonly receipts = new ReceiptRows(this.sql);
+  readonly outbox = new Outbox(this.sql, {
+    send: (message, requestId) => this.#send(message, requestId),
+    unreferred: (fileId, pins) => this.receipts.setPins(fileId, pins),
+    now: this.now,
+  });
+  readonly shares = new ShareRows(this.sql, this);
+  readonly uploads = new UploadRows(this.sql);
+  readonly parts = new PartRows(this.sql, this);
+  readonly claims = new Claims(this.sql, {
+    isReady: (id) => this.files.find(id) !== undefined || this.uploads.isUnfinished(id),
+    now: this.now,
+    leaseMs: this.context.leaseMs,
+  });
   /** End the attempts to finish uploads that run, by the ID of the upload. */
   readonly finishing = new Map<string, (reason: unknown) => void>();
   #isListed = false;
-
-  constructor(storage: DurableObjectStorage, env: AccountEnv, { now, erased, leaseMs }: Hooks) {
-    const { sql } = storage;
-    this.storage = storage;
-    this.sql = sql;
-    this.env = env;
-    this.now = now;
-    this.erased = erased;
-    this.alarm = new Alarm(storage);
-    this.row = new AccountRow(sql);
-    this.settings = new AccountSettings(sql);
-    this.events = new EventRows(sql, this);
-    this.keys = new KeyRows(sql, this);
-    this.usage = new KeyUsage(sql, this);
-    this.rotation = new RotationRows(sql);
-    this.files = new FileRows(sql, this);
-    this.receipts = new ReceiptRows(sql);
-    this.outbox = new Outbox(sql, {
-      send: (message, requestId) => this.#send(message, requestId),
-      unreferred: (fileId, pins) => this.receipts.setPins(fileId, pins),
-      now,
-    });
-    this.shares = new ShareRows(sql, this);
-    this.uploads = new UploadRows(sql);
-    this.parts = new PartRows(sql, this);
-    const isReady = (id: string): boolean => this.files.find(id) !== undefined || this.uploads.isUnfinished(id);
-    this.claims = new Claims(sql, { isReady, now, leaseMs });
-  }
 
   transaction<T>(work: () => T): T {
     return this.storage.transactionSync(work);

@@ -24,10 +24,13 @@ import { removeUploads } from './calls/upload-finisher.ts';
 import type { AccountEnv } from './delivery.ts';
 import { eventRetentionMs, watching, type EventPage } from './event-rows.ts';
 import type { KeyMaterial, Needed, NewKey } from './keys/key-rows.ts';
+import { claimLeaseMs } from './uploads/claims.ts';
 
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
-  protected readonly context = new AccountContext(this.ctx.storage, this.env, {
+  protected readonly context = new AccountContext({
+    storage: this.ctx.storage,
+    env: this.env,
     now: () => this.now(),
     erased: () => this.erased(),
     leaseMs: () => this.leaseMs,
@@ -41,7 +44,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #signed = new SignedCalls(this.context);
   readonly #uploads = new UploadCalls(this.context);
   /** Duration of a claim, for tests. */
-  protected leaseMs: number | undefined;
+  protected leaseMs = claimLeaseMs;
 
   /** The clock, in ms. */
   protected now(): number {
@@ -55,42 +58,36 @@ export class Account extends DurableObject<AccountEnv> {
    */
   protected async erased(): Promise<void> {}
 
-  /** Calls of the operator. */
+  // The calls of each subject, which RPC reaches by getters only.
+
   get administration(): AdministrationCalls {
     return this.#administration;
   }
 
-  /** Files that are stored, with calls of their own. */
   get files(): FileCalls {
     return this.#files;
   }
 
-  /** API keys, with calls of their own. */
   get keys(): KeyCalls {
     return this.#keys;
   }
 
-  /** Uploads in one request, with calls of their own. */
   get pending(): PendingCalls {
     return this.#pending;
   }
 
-  /** The rotation of the key pair, with calls of its own. */
   get rotation(): RotationCalls {
     return this.#rotation;
   }
 
-  /** Shares, with calls of their own. */
   get shares(): ShareCalls {
     return this.#shares;
   }
 
-  /** Requests with a signed URL, with calls of their own. */
   get signed(): SignedCalls {
     return this.#signed;
   }
 
-  /** Uploads that may be continued, with calls of their own. */
   get uploads(): UploadCalls {
     return this.#uploads;
   }

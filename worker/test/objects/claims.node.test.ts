@@ -1,7 +1,7 @@
 /** Claims of an Idempotency-Key: when another request may ask again, and late renewals. */
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
-import { Claims } from '../../objects/account/uploads/claims.ts';
+import { claimLeaseMs, Claims } from '../../objects/account/uploads/claims.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
@@ -9,7 +9,7 @@ it('is told soon at first, then ever later, and never after the claim has run ou
   const sql = storageOf(new DatabaseSync(':memory:'));
   createTables(sql);
   let now = 1_700_000_000_000;
-  const claims = new Claims(sql, { isReady: () => false, now: () => now });
+  const claims = new Claims(sql, { isReady: () => false, now: () => now, leaseMs: () => claimLeaseMs });
   const claim = { apiKey: 'key', route: 'route', name: 'name', fingerprint: 'a.b' };
   const guess = (): number | undefined => {
     const taken = claims.take(claim, crypto.randomUUID());
@@ -34,7 +34,7 @@ describe('a renewal', () => {
     const sql = storageOf(new DatabaseSync(':memory:'));
     createTables(sql);
     let now = 0;
-    const claims = new Claims(sql, { isReady: () => true, now: () => now });
+    const claims = new Claims(sql, { isReady: () => true, now: () => now, leaseMs: () => claimLeaseMs });
     claims.take(claim, 'first');
     act(claims);
     now += passMs;

@@ -111,8 +111,8 @@ it('files of a long account expire, are deleted, kept and restored by indexes', 
   const { sql, plans } = watched();
   const storage = { sql, transactionSync: (work: () => unknown) => work() } as unknown as DurableObjectStorage;
   const now = () => 1000;
-  const hooks = { now, erased: async () => undefined, leaseMs: () => undefined };
-  const context = new AccountContext(storage, {} as AccountContext['env'], hooks);
+  const env = {} as AccountContext['env'];
+  const context = new AccountContext({ storage, env, now, erased: async () => undefined, leaseMs: () => 60_000 });
   const { files, row } = context;
   row.create({ id: 'a', label: '', spki: new Uint8Array(1), recoveryKey: null, createdAt: 0 });
   row.reload();

@@ -23,13 +23,13 @@ type SignedUse = Required<Pick<Claim, 'apiKey' | 'name' | 'expiresAt'>>;
 
 /** Retention of a finished upload's claim, in ms. */
 const claimRetentionMs = 86_400_000;
-/** Time for which a claim belongs to a request that does not renew it. */
-const defaultLeaseMs = 60_000;
+/** Time for which a claim belongs to a request that does not renew it, in ms. */
+export const claimLeaseMs = 60_000;
 /** Time after which a client may ask again for a claim that was renewed just now, in ms. */
 const firstGuessMs = 2000;
 
-/** `leaseMs` gives 60 s, or undefined for them, unless a test shortens it. */
-export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs?(): number | undefined };
+/** `leaseMs` gives `claimLeaseMs`, unless a test shortens it. */
+type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs(): number };
 
 /**
  * The claims in an object's storage. A claim is a lease: it belongs to the request that uploads
@@ -50,7 +50,7 @@ export class Claims extends StorageRows<ClaimOptions> {
     if (row === undefined) {
       if (claim.expiresAt !== undefined && this.isUsed(claim))
         return err('gone', 'this URL has stored its file already');
-      this.#hold(claim, fileId, this.#leaseMs());
+      this.#hold(claim, fileId, this.context.leaseMs());
       return { ok: true };
     }
     if (!isSameRequest(row.fingerprint, claim.fingerprint)) return err('idempotency_mismatch');
@@ -70,7 +70,7 @@ export class Claims extends StorageRows<ClaimOptions> {
     if (exists(this.sql, others, apiKey, route, name, fileId)) return takenOver();
     this.sql.exec(
       'UPDATE idempotency SET expires_at = max(expires_at, ?) WHERE api_key = ? AND route = ? AND hash = ?',
-      this.context.now() + this.#leaseMs(),
+      this.context.now() + this.context.leaseMs(),
       apiKey,
       route,
       name,
@@ -91,7 +91,7 @@ export class Claims extends StorageRows<ClaimOptions> {
 
   /** Returns the interval at which a claim must be renewed, in ms. */
   renewMs(): number {
-    return this.#leaseMs() / 3;
+    return this.context.leaseMs() / 3;
   }
 
   /** Gives up the claim of a file that is not stored, or not any more. */
@@ -120,10 +120,6 @@ export class Claims extends StorageRows<ClaimOptions> {
     return exists(this.sql, 'signed_use WHERE api_key = ? AND name = ?', apiKey, name);
   }
 
-  #leaseMs(): number {
-    return this.context.leaseMs?.() ?? defaultLeaseMs;
-  }
-
   /**
    * A lease that has run out stays its holder's until another request claims it: then the row is
    * missing, or its own.
@@ -147,7 +143,7 @@ export class Claims extends StorageRows<ClaimOptions> {
    */
   #guessSeconds(expiresAt: number): number {
     const leftMs = expiresAt - this.context.now();
-    const silentMs = this.#leaseMs() - leftMs;
+    const silentMs = this.context.leaseMs() - leftMs;
     return Math.max(1, Math.ceil(Math.min(leftMs, Math.max(firstGuessMs, silentMs)) / 1000));
   }
 }
