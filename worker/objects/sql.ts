@@ -43,6 +43,11 @@ export function least(sql: SqlStorage, column: string, from: string, ...values: 
   return list<number | null>(sql, `SELECT min(${column}) FROM ${from}`, ...values)[0] ?? undefined;
 }
 
+/** The largest one. */
+export function greatest(sql: SqlStorage, column: string, from: string, ...values: SqlValue[]): number | undefined {
+  return list<number | null>(sql, `SELECT max(${column}) FROM ${from}`, ...values)[0] ?? undefined;
+}
+
 /**
  * Writes a row.
  * @param row by the names of its columns
@@ -59,6 +64,15 @@ export function insert(
   const values = Object.values(row);
   const places = values.map(() => '?').join(', ');
   return first(sql, `INSERT INTO ${table} (${names}) VALUES (${places}) ${rest}`, ...values);
+}
+
+/**
+ * Overwrites a secret with zeros before it is replaced or removed, so that the page of the database
+ * is overwritten, and not only given back. @param where as for `update`
+ */
+export function overwrite(sql: SqlStorage, table: string, column: string, where: string, ...values: SqlValue[]): void {
+  const zeros = `${column} = zeroblob(length(${column}))`;
+  sql.exec(`UPDATE ${table} SET ${zeros} WHERE (${where}) AND ${column} IS NOT NULL`, ...values);
 }
 
 /** Changes columns of rows. @param where such as `id = ?` */

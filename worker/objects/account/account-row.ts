@@ -1,7 +1,7 @@
 /** The row of an account, with its recovery file. */
 import { recordsOf, rowOf, type RecordOf } from '../columns.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { exists, insert, update } from '../sql.ts';
+import { exists, insert, overwrite, update } from '../sql.ts';
 import { accountColumns, createTables, upgradeTables } from './tables.ts';
 
 type WholeAccountRow = RecordOf<typeof accountColumns>;
@@ -94,9 +94,9 @@ export class AccountRow extends StorageRows {
     this.sql.exec('UPDATE account SET files = files + ?, bytes = bytes + ?', files, bytes);
   }
 
-  /** Marks the account as deleted, its recovery file overwritten with zeros first. */
+  /** Marks the account as deleted, its recovery file overwritten first. */
   close(nowMs: number): void {
-    this.sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
+    overwrite(this.sql, 'account', 'recovery', 'true');
     this.#update({ closedAt: nowMs, recovery: null, files: 0, bytes: 0 });
   }
 

@@ -5,7 +5,7 @@ import { recordsOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { exists, first, insert, least, list } from '../sql.ts';
+import { exists, first, greatest, insert, least, list } from '../sql.ts';
 import { eventColumns, eventKind } from './tables.ts';
 
 /** Least time for which an event is kept, in ms. */
@@ -147,14 +147,10 @@ export class EventRows extends StorageRows<{ now(): number }> {
    * some, each may be.
    */
   #removed(...of: string[]): number {
-    const last = (...names: string[]): number | null | undefined =>
-      list<number | null>(
-        this.sql,
-        'SELECT max(seq) FROM event_removed WHERE of IN (SELECT value FROM json_each(?))',
-        JSON.stringify(names),
-      )[0];
+    const rows = 'event_removed WHERE of IN (SELECT value FROM json_each(?))';
+    const last = (...names: string[]): number => greatest(this.sql, 'seq', rows, JSON.stringify(names)) ?? 0;
     const before = (least(this.sql, 'seq', 'event') ?? this.last() + 1) - 1;
-    return (last(everything) ?? 0) === before ? (last(ofAnyKind, ...of) ?? 0) : before;
+    return last(everything) === before ? last(ofAnyKind, ...of) : before;
   }
 
   /** Makes the next event have a number above a given one, where none is kept that does. */
@@ -169,15 +165,11 @@ export class EventRows extends StorageRows<{ now(): number }> {
    * caller's.
    */
   prune(): void {
-    const [upTo] = list<number | null>(
-      this.sql,
-      `SELECT max(seq) FROM (SELECT seq FROM event WHERE seq < coalesce(
-         (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
-      this.context.now() - eventRetentionMs,
-      Number.MAX_SAFE_INTEGER,
-      maxRemoved,
-    );
-    if (typeof upTo !== 'number') return;
+    const oldest = `(SELECT seq FROM event WHERE seq < coalesce(
+      (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`;
+    const since = this.context.now() - eventRetentionMs;
+    const upTo = greatest(this.sql, 'seq', oldest, since, Number.MAX_SAFE_INTEGER, maxRemoved);
+    if (upTo === undefined) return;
     const into = 'INSERT OR REPLACE INTO event_removed';
     this.sql.exec(`${into} VALUES (?, ?)`, ofAnyKind, this.#removed());
     for (const of of [eventKind, 'api_key', `'${everything}'`])

@@ -4,7 +4,7 @@
  */
 import { repeatMs } from '../../../shared/time.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { exists, hasTable, insert, list } from '../sql.ts';
+import { exists, greatest, hasTable, insert } from '../sql.ts';
 
 /**
  * The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a
@@ -30,8 +30,7 @@ export class RepeatableOpenings extends StorageRows {
 
   /** Returns the time until which one of them can be repeated, in ms; 0 if there is none. */
   until(): number {
-    if (!this.#exists()) return 0;
-    return list<number | null>(this.sql, 'SELECT max(until) FROM repeatable')[0] ?? 0;
+    return this.#exists() ? (greatest(this.sql, 'until', 'repeatable') ?? 0) : 0;
   }
 
   /** Lets none be repeated any more. */

@@ -16,7 +16,7 @@ import type { RecordOf } from '../columns.ts';
 import { Openings, type NewTerms, type OpeningBinding, type Origin } from './openings.ts';
 import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
-import { hasTable, insert, update } from '../sql.ts';
+import { hasTable, insert, overwrite, update } from '../sql.ts';
 
 /**
  * Time after its expiry for which a share can still be told from one that never existed, in ms: 7
@@ -279,9 +279,8 @@ export class Share extends DurableObject<OpeningBinding> {
     { state, opened, record }: Pick<ShareRecordRow, 'state' | 'opened' | 'record'>,
     terms?: Pick<ShareRecordRow, 'opens' | 'expiresAt' | 'changedAt'>,
   ): void {
-    // The pages of the database are overwritten, not only given back: a row that gets another
-    // length moves, and leaves its bytes behind.
-    this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
+    // A row that gets another length moves, and leaves its bytes behind.
+    overwrite(this.#sql, 'share', 'record', 'true');
     update(this.#sql, 'share', rowOf(columns, { state, opened, record, ...terms }), 'id = 1');
   }
 

@@ -4,7 +4,7 @@ import { soonest } from '../../alarm.ts';
 import { recordOf, recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { count, exists, first, insert, least, list, update } from '../../sql.ts';
+import { count, exists, first, insert, least, list, overwrite, update } from '../../sql.ts';
 import type { AccountRow } from '../account-row.ts';
 import type { AccountSettings } from '../account-settings.ts';
 import type { EventRows } from '../event-rows.ts';
@@ -189,7 +189,7 @@ export class FileRows extends StorageRows<Others> {
 
   /** Replaces a header, overwritten first. */
   #replaceHeader(fileId: string, header: Uint8Array): void {
-    this.sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
+    overwrite(this.sql, 'file', 'header', 'file_id = ?', fileId);
     update(this.sql, 'file', { header }, 'file_id = ?', fileId);
   }
 
@@ -202,7 +202,7 @@ export class FileRows extends StorageRows<Others> {
 
   /** Removes details, overwritten first, as headers are. */
   #removeDetails(where: string, ...values: SqlStorageValue[]): void {
-    this.sql.exec(`UPDATE file_sealed SET details = zeroblob(length(details)) WHERE ${where}`, ...values);
+    overwrite(this.sql, 'file_sealed', 'details', where, ...values);
     this.sql.exec(`DELETE FROM file_sealed WHERE ${where}`, ...values);
   }
 
@@ -305,15 +305,11 @@ export class FileRows extends StorageRows<Others> {
     );
   }
 
-  /** Removes a row in that state, its header overwritten with zeros first. */
+  /** Removes a row in that state, its header overwritten first. */
   remove(fileId: string, state: 'pending' | 'ready'): FileRecord | undefined {
     const [file] = this.#read('file_id = ? AND state = ?', fileId, state);
     if (file === undefined) return undefined;
-    // The page of the database is overwritten, not only given back.
-    this.sql.exec(
-      'UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL',
-      file.number,
-    );
+    overwrite(this.sql, 'file', 'header', 'seq = ?', file.number);
     this.sql.exec('DELETE FROM file WHERE seq = ?', file.number);
     this.#removeDetails('seq = ?', file.number);
     for (const table of ['file_detail', 'denied_file', 'rotation_file'])
@@ -332,7 +328,7 @@ export class FileRows extends StorageRows<Others> {
    */
   removeAll(dueMs: number, requestId: string): number {
     const ready = count(this.sql, `file WHERE state = 'ready'`);
-    this.sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
+    overwrite(this.sql, 'file', 'header', 'true');
     this.#removeDetails('true');
     this.sql.exec(
       `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)

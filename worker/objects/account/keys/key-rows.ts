@@ -9,7 +9,7 @@ import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import type { Outbox } from '../outbox.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, insert, list, update } from '../../sql.ts';
+import { all, insert, list, overwrite, update } from '../../sql.ts';
 import { hiddenKeyColumns, keyColumns } from '../tables.ts';
 
 /** An API key as its account knows it; times in ms. The key itself is stored nowhere. */
@@ -207,8 +207,7 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
   revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
     return ids.flatMap((id) => {
       this.context.events.add({ action: 'key.revoked', by, subject: id });
-      // The page of the database is overwritten, not only given back.
-      this.sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
+      overwrite(this.sql, 'api_key', 'sealed', 'id = ?', id);
       const statement = 'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash';
       return list<string>(this.sql, statement, nowMs, id).map((hash) => outbox.add({ op: 'forget', target: hash }));
     });

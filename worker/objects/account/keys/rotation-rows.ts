@@ -4,7 +4,7 @@
  */
 import { recordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, count, first, insert } from '../../sql.ts';
+import { all, count, first, insert, overwrite } from '../../sql.ts';
 import { changeColumns } from '../tables.ts';
 
 /**
@@ -75,7 +75,7 @@ export class RotationRows extends StorageRows {
 
   /** Ends the rotation: the private key before is overwritten, and then forgotten. */
   end(): void {
-    this.sql.exec('UPDATE rotation SET previous = zeroblob(length(previous))');
+    overwrite(this.sql, 'rotation', 'previous', 'true');
     this.sql.exec('DELETE FROM rotation');
     this.sql.exec('DELETE FROM rotation_file');
   }

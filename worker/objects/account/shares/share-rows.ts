@@ -2,7 +2,7 @@
 import { json, recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, exists, first, insert, least, list, update } from '../../sql.ts';
+import { all, exists, first, greatest, insert, least, update } from '../../sql.ts';
 import type { EventRows } from '../event-rows.ts';
 import type { Outbox } from '../outbox.ts';
 import { ofInvitation } from '../keys/invitation.ts';
@@ -99,8 +99,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
 
   /** Returns the time at which the last of the shares with a file expires, in ms. */
   lastEnd(fileId: string): number | undefined {
-    const query = 'SELECT max(expires_at) FROM share JOIN share_file ON share_id = share.id WHERE file_id = ?';
-    return list<number | null>(this.sql, query, fileId)[0] ?? undefined;
+    return greatest(this.sql, 'expires_at', 'share JOIN share_file ON share_id = share.id WHERE file_id = ?', fileId);
   }
 
   /** Tells whether a file is in a share. */

@@ -3,7 +3,7 @@ import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
 import { recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, exists, first, insert, least, update } from '../../sql.ts';
+import { all, exists, first, insert, least, overwrite, update } from '../../sql.ts';
 import { ofInvitation } from '../keys/invitation.ts';
 import { uploadColumns } from '../tables.ts';
 
@@ -112,7 +112,7 @@ export class UploadRows extends StorageRows {
   /** Replaces the header of an upload that is being finished, overwritten first. */
   rewrap(id: string, header: Uint8Array): void {
     const isThis = 'id = ? AND header IS NOT NULL';
-    this.sql.exec(`UPDATE upload SET header = zeroblob(length(header)) WHERE ${isThis}`, id);
+    overwrite(this.sql, 'upload', 'header', isThis, id);
     update(this.sql, 'upload', { header }, isThis, id);
   }
 
@@ -177,10 +177,7 @@ export class UploadRows extends StorageRows {
     return recordsOf(this.sql, uploadColumns, `SELECT * FROM upload WHERE ${where}`, ...values);
   }
 
-  /**
-   * Overwrites columns, and forgets what was shown. The page of the database is overwritten, not
-   * only given back.
-   */
+  /** Overwrites columns, and forgets what was shown. */
   #erase(id: string, columns: readonly string[]): void {
     this.sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
     const zeros = columns.map((column) => `${column} = zeroblob(length(${column}))`);
