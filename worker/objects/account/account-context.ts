@@ -85,7 +85,7 @@ export class AccountContext extends WithContext<Host> {
   authorize(hash: string, scope: Needed): Result<Caller> {
     const account = this.row.open;
     if (account === undefined) return err('unauthorized');
-    const found = this.keys.authorize(hash, scope, this.now());
+    const found = this.keys.authorize(hash, scope);
     if (!found.ok) return found;
     if (this.settings.get().disabled) return err('account_disabled');
     if (storing.some((each) => found.key.scopes.includes(each)))

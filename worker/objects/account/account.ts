@@ -26,6 +26,9 @@ import { eventRetentionMs, watching, type EventPage } from './event-rows.ts';
 import type { KeyMaterial, Needed, NewKey } from './keys/key-rows.ts';
 import { claimLeaseMs } from './uploads/claims.ts';
 
+/** Tables of an account that are emptied when it is deleted, and nothing more. */
+const emptied = ['receipt', 'idempotency', 'signed_use', 'event', 'event_removed', 'key_usage', 'upload', 'shown'];
+
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
   protected readonly context = new AccountContext({
@@ -150,31 +153,17 @@ export class Account extends DurableObject<AccountEnv> {
     const removed = this.context.transaction(() => {
       // Before the files: the pin of one that is being finished may be on its way.
       removeUploads(this.context);
+      const ids = keys.list().map((key) => key.id);
       const counts = {
         files: files.removeAll(isRestoring(sql) ? now + pendingMs : now, requestId),
-        keys: keys.list().length,
+        keys: ids.length,
         shares: shares.endOfKeys(undefined, { by: null }).length,
       };
       rotation.end();
       parts.removeAll();
-      keys.revoke(
-        keys.list().map((key) => key.id),
-        null,
-        outbox,
-        now,
-      );
+      keys.revoke(ids, null);
       outbox.add({ op: 'delist', target: id });
-      for (const table of [
-        'receipt',
-        'idempotency',
-        'signed_use',
-        'event',
-        'event_removed',
-        'key_usage',
-        'upload',
-        'shown',
-      ])
-        sql.exec(`DELETE FROM ${table}`);
+      for (const table of emptied) sql.exec(`DELETE FROM ${table}`);
       row.close(now);
       return counts;
     });
@@ -213,7 +202,7 @@ export class Account extends DurableObject<AccountEnv> {
       () => this.#files.sweep(),
       () => this.#pending.sweep(),
       () => this.#uploads.sweep(),
-      () => this.context.transaction(() => shares.sweep(this.now())),
+      () => this.context.transaction(() => shares.sweep()),
       () => this.context.transaction(() => events.prune()),
       () => usage.prune(),
     ];

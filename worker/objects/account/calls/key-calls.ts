@@ -61,7 +61,7 @@ export class KeyCalls extends AccountCalls {
     options: RevokeOptions,
   ): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
     return this.context.as(hash, 'keys', async ({ key }) => {
-      const revocable = this.context.keys.revocable(key, id, options, this.context.now());
+      const revocable = this.context.keys.revocable(key, id, options);
       if (!revocable.ok) return revocable;
       const revoked = this.context.transaction(() => revokeKeys(this.context, revocable.ids, key.id));
       return { ok: true, revoked: revocable.ids, shares: await deliverRevoked(this.context, revoked) };
@@ -147,12 +147,12 @@ type RevokedKeys = { ended: Ended[]; messages: number[]; endsFiles: boolean };
  * delivers.
  */
 export function revokeKeys(context: AccountContext, ids: readonly string[], by: string | null): RevokedKeys {
-  const { keys, outbox, shares, files, now } = context;
+  const { keys, shares, files } = context;
   const invitations = ids.filter((id) => keys.isInvitation(id));
   removeUploads(context, ids);
   files.expireStoredBy(invitations);
   const endsFiles = invitations.length > 0;
-  return { endsFiles, ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by, outbox, now()) };
+  return { endsFiles, ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by) };
 }
 
 /** Tells others of keys that were revoked. @returns what became of the shares */

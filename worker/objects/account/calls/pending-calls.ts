@@ -221,8 +221,8 @@ export class PendingCalls extends AccountCalls {
   }
 
   #commit(fileId: string, by: string, { claim, isOnly, names }: UploadTerms): Failure | undefined {
-    const { claims, files, parts, keys, settings, now } = this.context;
-    const isEnded = !keys.isValid(by, now());
+    const { claims, files, parts, keys, settings } = this.context;
+    const isEnded = !keys.isValid(by);
     const failure =
       (isEnded ? err('unauthorized', 'the API key was revoked or has expired meanwhile') : undefined) ??
       (settings.get().disabled ? err('account_disabled') : undefined) ??

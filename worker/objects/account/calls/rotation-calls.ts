@@ -51,11 +51,11 @@ export class RotationCalls extends AccountCalls {
     hash: string,
     { replaces, spki, sealed, previous, recovery }: NextPair,
   ): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
-    const { row, keys, events, rotation, outbox, now } = this.context;
+    const { row, keys, events, rotation, outbox } = this.context;
     return this.#as(hash, async ({ key }) => {
       if (!this.context.isCurrent(replaces) || rotation.previous() !== null)
         return { ok: true, revoked: [], shares: [] };
-      const superseded = events.refusal(key.id) ?? keys.superseded(key, now());
+      const superseded = events.refusal(key.id) ?? keys.superseded(key);
       if (!superseded.ok) return superseded;
       const revoked = this.context.transaction(() => {
         events.add({ action: 'account.rotated', by: key.id, subject: '' });

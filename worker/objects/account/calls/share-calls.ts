@@ -249,7 +249,7 @@ export class ShareCalls extends AccountCalls {
   }
 
   #refusal({ files, expiresAt }: NewShare, key: KeyRecord): Failure | undefined {
-    const { files: stored, uploads, shares, now } = this.context;
+    const { files: stored, uploads, shares } = this.context;
     // What another key stored is the same to an invitation as what is not there.
     const isHidden = (fileId: string): boolean =>
       isInvitation(key) && (stored.find(fileId) ?? uploads.find(fileId))?.createdBy !== key.id;
@@ -260,7 +260,7 @@ export class ShareCalls extends AccountCalls {
     }
     if (key.expiresAt !== null && expiresAt > key.expiresAt)
       return err('forbidden', 'the share would outlive your key');
-    const { all, own, kept } = shares.count(now(), key.id);
+    const { all, own, kept } = shares.count(key.id);
     if (isInvitation(key)) {
       if (files.length === 0) return err('invalid_request', 'a share of an invitation names the files that it is for');
       if (kept < maxOfInvitation) return undefined;

@@ -98,18 +98,17 @@ function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: numb
 }
 
 /** The keys in an object's storage. */
-export class KeyRows extends StorageRows<{ events: EventRows }> {
+export class KeyRows extends StorageRows<{ events: EventRows; outbox: Outbox; now(): number }> {
   /**
    * Finds the key with a hash, if it is valid at this time and has the scope, where one is asked
    * for.
    * @returns `unauthorized`, `insufficient_scope`
    */
-  authorize(hash: string, needed: Needed, nowMs: number): Result<{ key: KeyRecord }> {
+  authorize(hash: string, needed: Needed): Result<{ key: KeyRecord }> {
     const [row] = this.#read('WHERE id = ?', keyIdOf(hash));
     // A hash that is not there is compared, too, so that the time reveals nothing.
     const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
-    const valid = row !== undefined && same && row.revokedAt === null && (row.key.expiresAt ?? Infinity) > nowMs;
-    if (!valid) return err('unauthorized');
+    if (row === undefined || !same || row.revokedAt !== null || this.#hasExpired(row.key)) return err('unauthorized');
     const scopes = [needed ?? []].flat();
     if (scopes.length > 0 && !scopes.some((scope) => row.key.scopes.includes(scope)))
       return err('insufficient_scope', `this needs a key with the scope ${scopes[0]}`);
@@ -152,8 +151,8 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
   }
 
   /** Tells whether this key is neither revoked nor expired. */
-  isValid(id: string, nowMs: number): boolean {
-    return this.#read('WHERE id = ? AND revoked_at IS NULL', id).some(({ key }) => (key.expiresAt ?? Infinity) > nowMs);
+  isValid(id: string): boolean {
+    return this.#read('WHERE id = ? AND revoked_at IS NULL', id).some(({ key }) => !this.#hasExpired(key));
   }
 
   /** The keys that are not revoked, oldest first. */
@@ -166,7 +165,7 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
    * @returns their IDs; `not_found`; `insufficient_scope` when one of them has a scope that the
    * caller lacks; `conflict` when an option is missing that allows it
    */
-  revocable(caller: KeyRecord, id: string, options: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
+  revocable(caller: KeyRecord, id: string, options: RevokeOptions): Result<{ ids: string[] }> {
     const keys = this.#withDescendants(id, options.cascade);
     if (keys.length === 0) return err('not_found');
     if (keys.some((key) => key.scopes.some((scope) => !covers(caller, scope))))
@@ -174,7 +173,7 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
     const ids = keys.map((key) => key.id);
     if (!options.self && ids.includes(caller.id))
       return err('conflict', 'this would revoke the key that the request is made with; self=true allows it');
-    const loss = options.destroy ? undefined : lockout(this.list(), ids, nowMs);
+    const loss = options.destroy ? undefined : lockout(this.list(), ids, this.context.now());
     return loss === undefined ? { ok: true, ids } : err('conflict', loss);
   }
 
@@ -183,13 +182,13 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
    * @returns their IDs; `insufficient_scope` when one of them has a scope that the caller lacks;
    * `conflict` when one of them lives longer than the caller's
    */
-  superseded(caller: KeyRecord, nowMs: number): Result<{ ids: string[] }> {
+  superseded(caller: KeyRecord): Result<{ ids: string[] }> {
     const others = this.list().filter(({ id, scopes }) => id !== caller.id && scopes.includes('read'));
-    const valid = others.filter(({ expiresAt }) => (expiresAt ?? Infinity) > nowMs);
+    const valid = others.filter((key) => !this.#hasExpired(key));
     if (valid.some(({ scopes }) => scopes.some((scope) => !caller.scopes.includes(scope))))
       return err('insufficient_scope', 'another key with read, which would be revoked, has a scope that yours lacks');
     const ids = others.map(({ id }) => id);
-    if (lockout(this.list(), ids, nowMs) !== undefined)
+    if (lockout(this.list(), ids, this.context.now()) !== undefined)
       return err('conflict', 'a key that would be revoked lives longer than yours: use one that lives as long');
     return { ok: true, ids };
   }
@@ -204,9 +203,11 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
    * @param by the ID of the key that revokes them; null: a recovery
    * @returns the IDs of the messages that remove them from KV
    */
-  revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
+  revoke(ids: readonly string[], by: string | null): number[] {
+    const { events, outbox } = this.context;
+    const nowMs = this.context.now();
     return ids.flatMap((id) => {
-      this.context.events.add({ action: 'key.revoked', by, subject: id });
+      events.add({ action: 'key.revoked', by, subject: id });
       overwrite(this.sql, 'api_key', 'sealed', 'id = ?', id);
       const statement = 'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash';
       return list<string>(this.sql, statement, nowMs, id).map((hash) => outbox.add({ op: 'forget', target: hash }));
@@ -223,6 +224,10 @@ export class KeyRows extends StorageRows<{ events: EventRows }> {
     const rows = cascade ? this.#read('WHERE id IN family', id, family) : this.#read('WHERE id = ?', id);
     const found = rows.filter((row) => row.revokedAt === null);
     return found.some(({ key }) => key.id === id) ? found.map(({ key }) => key) : [];
+  }
+
+  #hasExpired({ expiresAt }: KeyRecord): boolean {
+    return expiresAt !== null && expiresAt <= this.context.now();
   }
 
   #read(rest: string, id?: string, before = ''): StoredKey[] {

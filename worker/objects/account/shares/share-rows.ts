@@ -49,7 +49,7 @@ export function insertShare(sql: SqlStorage, share: Omit<ShareRow, 'number'> & {
  * The shares in an object's storage. A row says that there may be a record, from before it is sent.
  * With the row goes a message, in the same transaction, that has the record destroyed.
  */
-export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }> {
+export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows; now(): number }> {
   /**
    * Writes the row of a share whose record is about to be sent. What ends one that could not be
    * made with its ID waits, since it would end this one.
@@ -81,10 +81,10 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
    * Counts shares that have not expired: of the account, without those of invitations, and of an
    * API key; `kept`: all of that key that have a row.
    */
-  count(nowMs: number, apiKey: string): { all: number; own: number; kept: number } {
+  count(apiKey: string): { all: number; own: number; kept: number } {
     const query = `SELECT coalesce(sum(expires_at > ?1 AND NOT api_key ${ofInvitation}), 0) AS "all",
       coalesce(sum(expires_at > ?1 AND api_key = ?2), 0) AS own, coalesce(sum(api_key = ?2), 0) AS kept FROM share`;
-    return first(this.sql, query, nowMs, apiKey) ?? { all: 0, own: 0, kept: 0 };
+    return first(this.sql, query, this.context.now(), apiKey) ?? { all: 0, own: 0, kept: 0 };
   }
 
   /** An active share. */
@@ -157,7 +157,8 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows }
   }
 
   /** Forgets shares that ended long ago, and ends those that were never made. */
-  sweep(nowMs: number): void {
+  sweep(): void {
+    const nowMs = this.context.now();
     this.#delete(`state = 'active' AND due <= ?`, nowMs);
     this.#end('due <= ?', nowMs, { by: null });
   }
