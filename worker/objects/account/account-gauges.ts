@@ -42,11 +42,9 @@ export function accountGauges(account: AccountContext): AccountGauges {
  * and the next one.
  */
 function undeliveredOf(sql: SqlStorage, nowMs: number): Pick<AccountGauges, 'undelivered' | 'undeliveredMs'> {
-  const groups = all<{ attempts: number; due: number; count: number }>(
-    sql,
-    'SELECT attempts, min(due) AS due, count(*) AS count FROM outbox WHERE attempts > 0 OR due <= ? GROUP BY attempts',
-    nowMs,
-  );
+  const query = `SELECT attempts, min(due) AS due, count(*) AS count FROM outbox
+    WHERE attempts > 0 OR due <= ? GROUP BY attempts`;
+  const groups = all<{ attempts: number; due: number; count: number }>(sql, query, nowMs);
   const ages = groups.map(({ attempts, due }) => {
     let first = due;
     for (let attempt = 1; attempt <= attempts; attempt += 1) first -= backoffMs(attempt);

@@ -43,10 +43,8 @@ export class AccountSettings extends StorageRows {
    * a quota.
    */
   allowanceBytes(reservedBytes: number): number | undefined {
-    const [left] = list<number>(
-      this.sql,
-      'SELECT quota_bytes - bytes FROM account, account_setting WHERE quota_bytes NOT NULL',
-    );
+    const query = 'SELECT quota_bytes - bytes FROM account, account_setting WHERE quota_bytes NOT NULL';
+    const [left] = list<number>(this.sql, query);
     return left === undefined ? undefined : Math.max(0, left - reservedBytes);
   }
 

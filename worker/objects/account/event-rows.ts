@@ -100,23 +100,19 @@ export class EventRows extends StorageRows<{ now(): number }> {
   reportOpenings(share: string, openings: readonly Opening[]): void {
     for (const { number, time, change } of openings) {
       const source = `${share} ${number}`;
-      const [action, by] =
-        change === undefined ? (['share.opened', null] as const) : (['share.changed', change.by] as const);
       const isKnown = exists(this.sql, 'event WHERE source = ?', source);
       if (isKnown || time <= this.context.now() - eventRetentionMs) continue;
-      this.#insert({ time, action, by, subject: share, source });
+      const action = change === undefined ? 'share.opened' : 'share.changed';
+      this.#insert({ time, action, by: change?.by ?? null, subject: share, source });
     }
   }
 
   #insert(event: NewEvent & Pick<EventRecord, 'time'> & { source?: string }): void {
     insert(this.sql, 'event', rowOf(eventColumns, event));
     if (event.by === null) return;
-    this.sql.exec(
-      `${maker} UPDATE key_limit SET added = iif(added_on = ?2, added, 0) + 1, added_on = ?2
-       WHERE key_id IN (SELECT id FROM line)`,
-      event.by,
-      Math.floor(this.context.now() / dayMs),
-    );
+    const counted = `${maker} UPDATE key_limit SET added = iif(added_on = ?2, added, 0) + 1, added_on = ?2
+      WHERE key_id IN (SELECT id FROM line)`;
+    this.sql.exec(counted, event.by, Math.floor(this.context.now() / dayMs));
   }
 
   /**

@@ -66,12 +66,10 @@ export class Outbox extends StorageRows<OutboxOptions> {
    * Writes a message that is due at once, unless `dueMs` says when.
    * @param requestId of the request from which it follows @returns its ID
    */
-  add(
-    message: Message,
-    { dueMs = this.context.now(), requestId }: { dueMs?: number; requestId?: string | undefined } = {},
-  ): number {
+  add(message: Message, o: { dueMs?: number; requestId?: string | undefined } = {}): number {
     const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
-    const row = { op, target, service, file_id: fileId, due: dueMs, attempts: 0, request_id: requestId ?? null };
+    const due = o.dueMs ?? this.context.now();
+    const row = { op, target, service, file_id: fileId, due, attempts: 0, request_id: o.requestId ?? null };
     return Number(insert(this.sql, 'outbox', row, 'RETURNING id')?.['id']);
   }
 
@@ -139,17 +137,15 @@ export class Outbox extends StorageRows<OutboxOptions> {
     // Before the message goes out: the next alarm must not send it once more while this one waits.
     const due = this.context.now() + backoffMs(attempts);
     update(this.sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);
-    const acknowledged = await this.#attempt({ ...row, attempts }, requestId);
+    const acknowledged = await this.#attempt(row, attempts, requestId);
     if (acknowledged === undefined) return 'scheduled';
     this.sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
     if (row.op === 'unrefer') this.context.unreferred(row.file_id, acknowledged.pins);
     return acknowledged.status;
   }
 
-  async #attempt(
-    { op, target, service, file_id: fileId, attempts }: OutboxRow,
-    requestId: string,
-  ): Promise<Delivered | undefined> {
+  async #attempt(row: OutboxRow, attempts: number, requestId: string): Promise<Delivered | undefined> {
+    const { op, target, service, file_id: fileId } = row;
     try {
       const result = await this.context.send({ op, target, service, fileId }, requestId);
       if (result.ok) return result;

@@ -45,11 +45,8 @@ type Condition = [text: string, ...values: SqlStorageValue[]];
  * A page of ready files. It has fewer files than `limit`, even none, where the request has looked
  * at as many rows as it may: `next` then goes on behind them.
  */
-export function pageOfFiles(
-  sql: SqlStorage,
-  nowMs: number,
-  { after, limit, ascending, filter }: PageOptions,
-): FilePage {
+export function pageOfFiles(sql: SqlStorage, nowMs: number, page: PageOptions): FilePage {
+  const { after, limit, ascending, filter } = page;
   const [compare, order, last, start] = ascending
     ? ['>', 'ASC', 'max', 0]
     : ['<', 'DESC', 'min', Number.MAX_SAFE_INTEGER];
@@ -66,21 +63,13 @@ export function pageOfFiles(
   ];
   const window = `WHERE ${conditionsText(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
   const matching: Condition[] = [[isReady, nowMs], ...conditionsOf(filter)];
-  const found = recordsOf(
-    sql,
-    wholeFileColumns,
-    `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${conditionsText(matching)} ORDER BY seq ${order} LIMIT ?`,
-    ...valuesOf(within),
-    ...valuesOf(matching),
-    limit + 1,
-  );
+  const query = `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${conditionsText(matching)}
+    ORDER BY seq ${order} LIMIT ?`;
+  const found = recordsOf(sql, wholeFileColumns, query, ...valuesOf(within), ...valuesOf(matching), limit + 1);
   const files = found.slice(0, limit);
   if (found.length > limit) return { files, next: files.at(-1)?.number };
-  const scanned = first<{ count: number; last: number | null }>(
-    sql,
-    `SELECT count(*) AS count, ${last}(seq) AS last FROM (SELECT seq FROM file ${window})`,
-    ...valuesOf(within),
-  );
+  const scan = `SELECT count(*) AS count, ${last}(seq) AS last FROM (SELECT seq FROM file ${window})`;
+  const scanned = first<{ count: number; last: number | null }>(sql, scan, ...valuesOf(within));
   return { files, next: (scanned?.count ?? 0) < scannedRows ? undefined : (scanned?.last ?? undefined) };
 }
 
@@ -89,12 +78,9 @@ function conditionsOf({ mode, createdAfter, createdBefore, bytes, contentType, n
     ...given(mode, (value) => ['mode = ?', value]),
     ...given(createdAfter, (value) => ['created_at > ?', value]),
     ...given(createdBefore, (value) => ['created_at < ?', value]),
-    ...given(bytes, ({ plain, encrypted }) => [
-      `bytes BETWEEN iif(mode = 'plain', ?, ?) AND iif(mode = 'plain', ?, ?)`,
-      plain.min,
-      encrypted.min,
-      plain.max,
-      encrypted.max,
+    ...given(bytes, ({ plain: { min, max }, encrypted }) => [
+      `iif(mode = 'plain', bytes BETWEEN ? AND ?, bytes BETWEEN ? AND ?)`,
+      ...[min, max, encrypted.min, encrypted.max],
     ]),
     // A type may have parameters, which begin with a semicolon (RFC 9110 section 8.3.1).
     ...given(contentType, (value) => [

@@ -10,7 +10,7 @@ import type { AccountSettings } from '../account-settings.ts';
 import type { EventRows } from '../event-rows.ts';
 import { exceedsAllowance, KeyLimits, type Allowance, type Taken } from '../keys/key-limits.ts';
 import { leftBeside, promisedIn } from '../keys/promised.ts';
-import { reservedBy } from '../keys/reserved.ts';
+import { bytesOf, reservedBy } from '../keys/reserved.ts';
 import type { Rewrapped } from '../keys/rotation-rows.ts';
 import { changeColumns, detailColumns, fileColumns, sealedColumns } from '../tables.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
@@ -111,7 +111,7 @@ export class FileRows extends StorageRows<Others> {
 
   #allowance(by: string, taken: Taken): Allowance {
     const { reserved, promised, isForInvitation } = taken;
-    const left = this.context.settings.allowanceBytes(reserved.reduce((sum, { bytes }) => sum + bytes, 0));
+    const left = this.context.settings.allowanceBytes(bytesOf(reserved));
     const quota = leftBeside(promised, 'bytes', left ?? Infinity, isForInvitation === true ? undefined : by);
     const allowance = this.#limits.allowance(by, taken);
     const least = Math.min(quota, allowance.accountBytes ?? Infinity);
@@ -154,12 +154,9 @@ export class FileRows extends StorageRows<Others> {
    */
   update(fileId: string, { header, plain, expiresAt, details, tags }: Omit<FileUpdate, 'version' | 'rewrapped'>): void {
     const isThis = 'file_id = ?';
-    this.sql.exec(
-      `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
-       ON CONFLICT (file_id) DO UPDATE SET version = version + 1, changed_at = ?2`,
-      fileId,
-      this.context.now(),
-    );
+    const counted = `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
+      ON CONFLICT (file_id) DO UPDATE SET version = version + 1, changed_at = ?2`;
+    this.sql.exec(counted, fileId, this.context.now());
     if (expiresAt !== undefined) update(this.sql, 'file_detail', { expires_at: expiresAt }, isThis, fileId);
     if (header !== undefined) this.#replaceHeader(fileId, header);
     if (details !== undefined) this.#replaceDetails(fileId, details);
@@ -180,11 +177,9 @@ export class FileRows extends StorageRows<Others> {
     if (tags !== undefined) this.#replaceTags(fileId, tags);
     if (header === null || !exists(this.sql, 'file WHERE file_id = ?', fileId)) return;
     this.#replaceHeader(fileId, header);
-    this.sql.exec(
-      `INSERT INTO file_detail (file_id, rewrapped) VALUES (?, 1)
-       ON CONFLICT (file_id) DO UPDATE SET rewrapped = rewrapped + 1`,
-      fileId,
-    );
+    const counted = `INSERT INTO file_detail (file_id, rewrapped) VALUES (?, 1)
+      ON CONFLICT (file_id) DO UPDATE SET rewrapped = rewrapped + 1`;
+    this.sql.exec(counted, fileId);
   }
 
   /** Replaces a header, overwritten first. */
@@ -208,11 +203,8 @@ export class FileRows extends StorageRows<Others> {
 
   #replaceTags(fileId: string, tags: readonly string[]): void {
     this.sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
-    this.sql.exec(
-      'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?',
-      JSON.stringify(tags),
-      fileId,
-    );
+    const added = 'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?';
+    this.sql.exec(added, JSON.stringify(tags), fileId);
   }
 
   /** The details of a file, ready or pending. */
@@ -223,19 +215,15 @@ export class FileRows extends StorageRows<Others> {
   /** Forgets the details of a pending file that has no row. */
   forget(fileId: string): void {
     if (this.find(fileId) === undefined) this.provisional.remove(fileId);
-    for (const table of ['file_detail', 'rotation_file'])
-      this.sql.exec(
-        `DELETE FROM ${table} WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)`,
-        fileId,
-      );
+    const isThis = 'file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)';
+    for (const table of ['file_detail', 'rotation_file']) this.sql.exec(`DELETE FROM ${table} WHERE ${isThis}`, fileId);
   }
 
   /** Checks that no other file has this name. In encrypted mode names cannot be compared. */
   checkNameUnused(fileId: string, filename: string | null): Failure | undefined {
     const others = `${rows} WHERE filename = ? AND file_id <> ? AND ${isReady}`;
-    return exists(this.sql, others, filename, fileId, this.context.now())
-      ? err('precondition_failed', 'a file with this name is stored already')
-      : undefined;
+    if (!exists(this.sql, others, filename, fileId, this.context.now())) return undefined;
+    return err('precondition_failed', 'a file with this name is stored already');
   }
 
   /** The name of a pending file. */
@@ -297,12 +285,9 @@ export class FileRows extends StorageRows<Others> {
 
   /** Lets the files that these keys stored, all of which expire some time, expire now. */
   expireStoredBy(apiKeys: readonly string[]): void {
-    this.sql.exec(
-      `UPDATE file_detail SET expires_at = min(coalesce(expires_at, ?1), ?1) WHERE file_id IN
-         (SELECT file_id FROM file WHERE created_by IN (SELECT value FROM json_each(?2)))`,
-      this.context.now(),
-      JSON.stringify(apiKeys),
-    );
+    const ended = `UPDATE file_detail SET expires_at = min(coalesce(expires_at, ?1), ?1) WHERE file_id IN
+      (SELECT file_id FROM file WHERE created_by IN (SELECT value FROM json_each(?2)))`;
+    this.sql.exec(ended, this.context.now(), JSON.stringify(apiKeys));
   }
 
   /** Removes a row in that state, its header overwritten first. */
@@ -330,12 +315,9 @@ export class FileRows extends StorageRows<Others> {
     const ready = count(this.sql, `file WHERE state = 'ready'`);
     overwrite(this.sql, 'file', 'header', 'true');
     this.#removeDetails('true');
-    this.sql.exec(
-      `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)
-       SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0, ? FROM file`,
-      dueMs,
-      requestId,
-    );
+    const messages = `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)
+      SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0, ? FROM file`;
+    this.sql.exec(messages, dueMs, requestId);
     for (const table of ['file', 'file_detail', 'file_tag', 'denied_file', 'provisional_file', 'named_file'])
       this.sql.exec(`DELETE FROM ${table}`);
     return ready;

@@ -33,12 +33,8 @@ export class ProvisionalFiles extends StorageRows {
 
   /** Postpones the removal of what a key stored, which makes a request now. */
   postpone(apiKey: string, nowMs: number): void {
-    this.sql.exec(
-      'UPDATE provisional_file SET due = min(?2, latest) WHERE api_key = ?1 AND due < min(?3, latest)',
-      apiKey,
-      nowMs + idleMs,
-      nowMs + idleMs - graceMs,
-    );
+    const postponed = 'UPDATE provisional_file SET due = min(?2, latest) WHERE api_key = ?1 AND due < min(?3, latest)';
+    this.sql.exec(postponed, apiKey, nowMs + idleMs, nowMs + idleMs - graceMs);
   }
 
   /**
@@ -65,11 +61,9 @@ export class ProvisionalFiles extends StorageRows {
    */
   release(by: string): string[] {
     const named = list<string>(this.sql, 'DELETE FROM named_file WHERE named_by = ? RETURNING file_id', by);
-    this.sql.exec(
-      `INSERT OR IGNORE INTO provisional_file (file_id, api_key) SELECT id, api_key FROM upload
-       WHERE id IN (SELECT value FROM json_each(?)) AND state = 'finishing'`,
-      JSON.stringify(named),
-    );
+    const again = `INSERT OR IGNORE INTO provisional_file (file_id, api_key) SELECT id, api_key FROM upload
+      WHERE id IN (SELECT value FROM json_each(?)) AND state = 'finishing'`;
+    this.sql.exec(again, JSON.stringify(named));
     return named;
   }
 

@@ -37,6 +37,10 @@ const keyPlaces = {
 const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'
   AND NOT EXISTS (SELECT 1 FROM outbox WHERE op = 'unrefer' AND outbox.file_id = receipt.file_id)`;
 
+function completed({ service, status }: RemovedPin): RemovedPin {
+  return { service, status: status === 'scheduled' ? 'unpinned' : status };
+}
+
 /** The receipts in an object's storage. */
 export class ReceiptRows extends StorageRows {
   /**
@@ -75,12 +79,7 @@ export class ReceiptRows extends StorageRows {
    */
   complete(removing: ReadonlySet<string>): void {
     for (const { fileId, pins } of this.#read(forgotten))
-      this.#update(fileId, {
-        pins: pins.map(({ service, status }) => ({
-          service,
-          status: status === 'scheduled' && !removing.has(service) ? 'unpinned' : status,
-        })),
-      });
+      this.#update(fileId, { pins: pins.map((pin) => (removing.has(pin.service) ? pin : completed(pin))) });
   }
 
   /**

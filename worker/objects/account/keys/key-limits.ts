@@ -3,7 +3,7 @@ import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, insert, list } from '../../sql.ts';
 import { leftBeside, type Promised } from './promised.ts';
-import type { Reserved } from './reserved.ts';
+import { bytesOf, type Reserved } from './reserved.ts';
 
 /**
  * Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file.
@@ -141,12 +141,10 @@ export class KeyLimits extends StorageRows {
    * ancestors. Without a number for a key without `read` where what others store counts in it.
    */
   allowance(id: string, taken: Taken): Allowance {
-    const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
-      this.sql,
-      `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
-       FROM key_limit WHERE key_id IN (SELECT id FROM line)`,
-      JSON.stringify([id]),
-    );
+    const query = `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
+      FROM key_limit WHERE key_id IN (SELECT id FROM line)`;
+    type Left = { key_id: string; files: number | null; bytes: number | null; file: number | null };
+    const limits = all<Left>(this.sql, query, JSON.stringify([id]));
     const lines = limits.length === 0 ? undefined : this.#linesOf([...taken.reserved, ...taken.promised]);
     const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
     const scopes = list<string>(this.sql, 'SELECT scopes FROM api_key WHERE id = ?', id)[0]?.split(' ') ?? [];
@@ -158,8 +156,7 @@ export class KeyLimits extends StorageRows {
       // An invitation's own limits are what it was promised.
       const promised = taken.promised.filter((each) => counts(each) && each.apiKey !== limit.key_id);
       const files = leftBeside(promised, 'files', (limit.files ?? Infinity) - counted.length, by);
-      const reserved = counted.reduce((sum, each) => sum + each.bytes, 0);
-      const bytes = leftBeside(promised, 'bytes', (limit.bytes ?? Infinity) - reserved, by);
+      const bytes = leftBeside(promised, 'bytes', (limit.bytes ?? Infinity) - bytesOf(counted), by);
       if (!isExact && limit.key_id !== id) {
         const most = files < 1 ? noFile : Math.min(bytes, limit.file ?? Infinity);
         allowance.accountBytes = Math.min(allowance.accountBytes, most);
@@ -192,11 +189,7 @@ export class KeyLimits extends StorageRows {
    * caller's.
    */
   count(id: string, sign: 1 | -1, bytes: number): void {
-    this.sql.exec(
-      `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN (SELECT id FROM line)`,
-      JSON.stringify([id]),
-      sign,
-      sign * bytes,
-    );
+    const counted = 'UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN (SELECT id FROM line)';
+    this.sql.exec(`${line} ${counted}`, JSON.stringify([id]), sign, sign * bytes);
   }
 }

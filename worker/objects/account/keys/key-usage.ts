@@ -16,8 +16,6 @@ type UsedByKey = Used & { day: string; key: string };
 /** `next` is the cursor of the next page, if there is one. */
 export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
 
-type UsageRow = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
-
 /** Number of rows that one alarm removes, so that it stays short. */
 const maxCounted = 10_000;
 
@@ -25,35 +23,28 @@ const maxCounted = 10_000;
 export class KeyUsage extends StorageRows<{ now(): number }> {
   /** Adds to what keys have used today. An ID that no key of the account has had adds nothing. */
   add(used: ReadonlyMap<string, Used>): void {
+    const counted = `INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out)
+      SELECT ?1, id, ?3, ?4, ?5 FROM api_key WHERE id = ?2
+      ON CONFLICT (day, api_key) DO UPDATE SET requests = requests + ?3, bytes_in = bytes_in + ?4,
+        bytes_out = bytes_out + ?5`;
     for (const [key, { requests, bytesIn, bytesOut }] of used)
-      this.sql.exec(
-        `INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out) SELECT ?1, id, ?3, ?4, ?5
-          FROM api_key WHERE id = ?2
-         ON CONFLICT (day, api_key) DO UPDATE SET requests = requests + ?3, bytes_in = bytes_in + ?4,
-           bytes_out = bytes_out + ?5`,
-        this.#today(),
-        key,
-        requests,
-        bytesIn,
-        bytesOut,
-      );
+      this.sql.exec(counted, this.#today(), key, requests, bytesIn, bytesOut);
   }
 
   /** Days of keys before the cursor `before`, the newest first. */
   page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): UsagePage {
-    const query = 'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?';
-    const rows = all<UsageRow>(this.sql, query, before, this.#oldest(), limit + 1);
+    const query = `SELECT seq, date(day * 86400, 'unixepoch') AS day, api_key AS key, requests, bytes_in AS bytesIn,
+      bytes_out AS bytesOut FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?`;
+    const rows = all<UsedByKey & { seq: number }>(this.sql, query, before, this.#oldest(), limit + 1);
     const page = rows.slice(0, limit);
-    return { usage: page.map((row) => usedOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
+    const usage = page.map(({ seq: _, ...used }) => used);
+    return { usage, next: rows.length > limit ? page.at(-1)?.seq : undefined };
   }
 
   /** Forgets what is no longer kept. */
   prune(): void {
-    this.sql.exec(
-      'DELETE FROM key_usage WHERE seq IN (SELECT seq FROM key_usage WHERE day < ? ORDER BY seq LIMIT ?)',
-      this.#oldest(),
-      maxCounted,
-    );
+    const old = 'SELECT seq FROM key_usage WHERE day < ? ORDER BY seq LIMIT ?';
+    this.sql.exec(`DELETE FROM key_usage WHERE seq IN (${old})`, this.#oldest(), maxCounted);
   }
 
   /** Returns the time at which the alarm must forget the next day, in ms. */
@@ -69,8 +60,4 @@ export class KeyUsage extends StorageRows<{ now(): number }> {
   #oldest(): number {
     return this.#today() - usageDays;
   }
-}
-
-function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: UsageRow): UsedByKey {
-  return { day: new Date(day * dayMs).toISOString().slice(0, 10), key, requests, bytesIn, bytesOut };
 }

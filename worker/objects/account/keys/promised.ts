@@ -3,23 +3,19 @@
  * account and in the limits of the keys that they descend from, for as long as they last.
  */
 import { all } from '../../sql.ts';
-import type { Reserved } from './reserved.ts';
+import { bytesOf, type Reserved } from './reserved.ts';
 
 /** Room that an invitation still has; 0 where its key has no such limit. */
 export type Promised = { apiKey: string; files: number; bytes: number };
 
 /** Returns what all invitations that have not ended may still store, besides what is reserved. */
 export function promisedIn(sql: SqlStorage, reserved: readonly Reserved[], nowMs: number): Promised[] {
-  const rows = all<{ id: string; files: number | null; bytes: number | null }>(
-    sql,
-    `SELECT id, max_files - files AS files, max_bytes - bytes AS bytes FROM api_key JOIN key_limit ON key_id = id
-     WHERE scopes = 'send' AND revoked_at IS NULL AND coalesce(expires_at > ?, 1)`,
-    nowMs,
-  );
-  return rows.map(({ id, files, bytes }) => {
-    const own = reserved.filter(({ apiKey }) => apiKey === id);
-    const ownBytes = own.reduce((sum, each) => sum + each.bytes, 0);
-    return { apiKey: id, files: Math.max(0, (files ?? 0) - own.length), bytes: Math.max(0, (bytes ?? 0) - ownBytes) };
+  const query = `SELECT id AS apiKey, coalesce(max_files - files, 0) AS files, coalesce(max_bytes - bytes, 0) AS bytes
+    FROM api_key JOIN key_limit ON key_id = id
+    WHERE scopes = 'send' AND revoked_at IS NULL AND coalesce(expires_at > ?, 1)`;
+  return all<Promised>(sql, query, nowMs).map(({ apiKey, files, bytes }) => {
+    const own = reserved.filter((each) => each.apiKey === apiKey);
+    return { apiKey, files: Math.max(0, files - own.length), bytes: Math.max(0, bytes - bytesOf(own)) };
   });
 }
 

@@ -14,8 +14,6 @@ type Mode = StoredFile['mode'];
  */
 export type Reserved = { apiKey: string; bytes: number };
 
-type UnfinishedUploadRow = { id: string; api_key: string; mode: Mode; length: number | null; offset: number };
-
 /** Bytes on IPFS of a file with so many. */
 export function storedBytes(mode: Mode, bytes: number): number {
   return mode === 'encrypted' ? detachedPayloadBytes(bytes) : bytes;
@@ -26,10 +24,14 @@ export function storedBytes(mode: Mode, bytes: number): number {
  * @param except the ID of one that does not count
  */
 export function reservedBy(sql: SqlStorage, except?: string): Reserved[] {
-  return all<UnfinishedUploadRow>(
-    sql,
-    `SELECT id, api_key, mode, length, offset FROM upload WHERE state IN ('open', 'finishing')`,
-  )
+  const query = `SELECT id, api_key AS apiKey, mode, coalesce(length, offset) AS bytes FROM upload
+    WHERE state IN ('open', 'finishing')`;
+  return all<Reserved & { id: string; mode: Mode }>(sql, query)
     .filter(({ id }) => id !== except)
-    .map((row) => ({ apiKey: row.api_key, bytes: storedBytes(row.mode, row.length ?? row.offset) }));
+    .map(({ apiKey, mode, bytes }) => ({ apiKey, bytes: storedBytes(mode, bytes) }));
+}
+
+/** The bytes of some of them altogether. */
+export function bytesOf(reserved: readonly Reserved[]): number {
+  return reserved.reduce((sum, { bytes }) => sum + bytes, 0);
 }

@@ -2,10 +2,10 @@
  * A rotation of the account's key pair, as rows: they are there until all is sealed to the new
  * pair.
  */
-import { recordOf } from '../../columns.ts';
+import { recordOf, recordsOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
-import { all, count, first, insert, overwrite } from '../../sql.ts';
-import { changeColumns } from '../tables.ts';
+import { count, first, insert, overwrite } from '../../sql.ts';
+import { changeColumns, fileColumns } from '../tables.ts';
 
 /**
  * A file, or an upload that is being finished, with something under the pair before: its header, or
@@ -26,6 +26,8 @@ export type Rewrapped = Pick<Behind, 'fileId' | 'version' | 'rewrapped' | 'heade
   tags: readonly string[] | undefined;
 };
 
+const behindColumns = { fileId: fileColumns.fileId, header: fileColumns.header, ...changeColumns };
+
 /** The rotation in an object's storage. */
 export class RotationRows extends StorageRows {
   /** The private key before, sealed to the current pair; null where no rotation runs. */
@@ -37,11 +39,9 @@ export class RotationRows extends StorageRows {
   /** Begins a rotation of all that is there, in a transaction of the caller's. */
   begin(previous: Uint8Array): void {
     insert(this.sql, 'rotation', { one: 1, previous });
-    this.sql.exec(
-      `INSERT INTO rotation_file (file_id)
-       SELECT file_id FROM file WHERE header IS NOT NULL OR seq IN (SELECT seq FROM file_tag)
-       UNION SELECT id FROM upload WHERE header IS NOT NULL`,
-    );
+    this.sql.exec(`INSERT INTO rotation_file (file_id)
+      SELECT file_id FROM file WHERE header IS NOT NULL OR seq IN (SELECT seq FROM file_tag)
+      UNION SELECT id FROM upload WHERE header IS NOT NULL`);
   }
 
   /** Counts what is left. */
@@ -51,17 +51,14 @@ export class RotationRows extends StorageRows {
 
   /** Some of what is left; of what another version removed, nothing but the ID. */
   behind(limit: number): Behind[] {
-    return all<{ file_id: string; content: ArrayBuffer | null } & Record<string, SqlStorageValue>>(
-      this.sql,
-      `SELECT rotation_file.file_id, coalesce(file.header, upload.header) AS content, version, rewrapped, description
-       FROM rotation_file LEFT JOIN file USING (file_id) LEFT JOIN file_detail USING (file_id)
-       LEFT JOIN upload ON upload.id = rotation_file.file_id ORDER BY rotation_file.file_id LIMIT ?`,
-      limit,
-    ).map(({ file_id: fileId, content, ...row }) => {
-      const { version, rewrapped, description } = recordOf(changeColumns, row);
-      const header = content === null ? null : new Uint8Array(content);
-      return { fileId, header, tags: description.tags ?? [], version, rewrapped };
-    });
+    const query = `SELECT rotation_file.file_id, coalesce(file.header, upload.header) AS header,
+        version, rewrapped, description
+      FROM rotation_file LEFT JOIN file USING (file_id) LEFT JOIN file_detail USING (file_id)
+      LEFT JOIN upload ON upload.id = rotation_file.file_id ORDER BY rotation_file.file_id LIMIT ?`;
+    return recordsOf(this.sql, behindColumns, query, limit).map(({ description, changedAt: _, ...behind }) => ({
+      ...behind,
+      tags: description.tags ?? [],
+    }));
   }
 
   /** Takes a file off the list. @returns whether it was on it, as it was read */

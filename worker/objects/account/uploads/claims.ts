@@ -28,6 +28,8 @@ export const claimLeaseMs = 60_000;
 /** Time after which a client may ask again for a claim that was renewed just now, in ms. */
 const firstGuessMs = 2000;
 
+const isClaim = 'api_key = ? AND route = ? AND hash = ?';
+
 /** `leaseMs` gives `claimLeaseMs`, unless a test shortens it. */
 type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs(): number };
 
@@ -40,13 +42,10 @@ export class Claims extends StorageRows<ClaimOptions> {
   /** Claims for a new file, or finds the file of the first request. */
   take(claim: Claim, fileId: string): Result<{ first?: string }> {
     this.expire();
-    const row = first<{ fingerprint: string; file_id: string; expires_at: number }>(
-      this.sql,
-      'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
-      claim.apiKey,
-      claim.route,
-      claim.name,
-    );
+    const { apiKey, route, name } = claim;
+    const query = `SELECT fingerprint, file_id, expires_at FROM idempotency WHERE ${isClaim}`;
+    type ClaimRow = { fingerprint: string; file_id: string; expires_at: number };
+    const row = first<ClaimRow>(this.sql, query, apiKey, route, name);
     if (row === undefined) {
       if (claim.expiresAt !== undefined && this.isUsed(claim))
         return err('gone', 'this URL has stored its file already');
@@ -66,15 +65,10 @@ export class Claims extends StorageRows<ClaimOptions> {
   renew(claim: Claim | undefined, fileId: string): Failure | undefined {
     if (claim === undefined) return undefined;
     const { apiKey, route, name } = claim;
-    const others = 'idempotency WHERE api_key = ? AND route = ? AND hash = ? AND file_id <> ?';
+    const others = `idempotency WHERE ${isClaim} AND file_id <> ?`;
     if (exists(this.sql, others, apiKey, route, name, fileId)) return takenOver();
-    this.sql.exec(
-      'UPDATE idempotency SET expires_at = max(expires_at, ?) WHERE api_key = ? AND route = ? AND hash = ?',
-      this.context.now() + this.context.leaseMs(),
-      apiKey,
-      route,
-      name,
-    );
+    const renewed = `UPDATE idempotency SET expires_at = max(expires_at, ?) WHERE ${isClaim}`;
+    this.sql.exec(renewed, this.context.now() + this.context.leaseMs(), apiKey, route, name);
     return undefined;
   }
 

@@ -157,15 +157,10 @@ export class UploadRows extends StorageRows {
       leaf: firstLeaf + index,
       digest: digests.subarray(index * digestBytes, (index + 1) * digestBytes).toHex(),
     }));
-    const written = all(
-      this.sql,
-      `INSERT INTO shown (upload_id, leaf, digest)
-       SELECT ?1, value ->> 'leaf', value ->> 'digest' FROM json_each(?2) WHERE true
-       ON CONFLICT (upload_id, leaf) DO UPDATE SET digest = digest WHERE digest = excluded.digest RETURNING leaf`,
-      id,
-      JSON.stringify(rows),
-    );
-    return written.length === rows.length;
+    const statement = `INSERT INTO shown (upload_id, leaf, digest)
+      SELECT ?1, value ->> 'leaf', value ->> 'digest' FROM json_each(?2) WHERE true
+      ON CONFLICT (upload_id, leaf) DO UPDATE SET digest = digest WHERE digest = excluded.digest RETURNING leaf`;
+    return all(this.sql, statement, id, JSON.stringify(rows)).length === rows.length;
   }
 
   /** Forgets the digests of leaves before this number: nothing is sealed for them any more. */
