@@ -16,7 +16,7 @@ import { all, exists, insert } from '../../sql.ts';
 import { rows as files, wholeFileColumns } from '../files/file-rows.ts';
 import { ProvisionalFiles } from '../files/provisional-files.ts';
 import { KeyLimits } from '../keys/key-limits.ts';
-import { activeShares, insertShare, shareColumns } from '../shares/share-rows.ts';
+import { activeShares, insertShare, shareColumns, shareRowColumns } from '../shares/share-rows.ts';
 import {
   changeColumns,
   detailColumns,
@@ -37,11 +37,7 @@ export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events' | 
 };
 type ItemOf<K extends keyof Lists> = NonNullable<Lists[K]>[number];
 
-/**
- * An item, and the position behind which the next one is. Positions are numbers without leading
- * zeros, or have one length.
- */
-type Placed<T> = { position: string; item: T };
+type Row = Readonly<Record<string, SqlStorageValue>>;
 
 /** One of the lists. */
 export type Section = {
@@ -56,41 +52,35 @@ export type Section = {
   write(sql: SqlStorage, page: Lists, nowMs: number): void;
 };
 
-/**
- * Makes a section.
- * @param rows reads the items behind a position, in their order
- * @param insert writes the rows of one
- */
-function section<K extends keyof Lists>(
-  name: K,
-  letter: string,
-  rows: (sql: SqlStorage, after: string, limit: number) => Placed<ItemOf<K>>[],
-  insertRow: (sql: SqlStorage, item: ItemOf<K>, nowMs: number) => void,
-): Section {
+type ListOptions<T> = {
+  letter: string;
+  /**
+   * Rows of the first items behind a position, in the order of the column `position`: of numbers
+   * without leading zeros, or of texts of one length.
+   */
+  query: string;
+  /** Makes an item of its row. */
+  show(row: Row): T;
+  /** Writes the rows of an item. */
+  add(sql: SqlStorage, item: T, nowMs: number): void;
+};
+
+function section<K extends keyof Lists>(name: K, { letter, query, show, add }: ListOptions<ItemOf<K>>): Section {
   return {
     letter,
     read(sql, page, after, limit) {
-      const found = rows(sql, after, limit + 1);
+      const found = all(sql, query, after, limit + 1);
       const taken = found.slice(0, limit);
       // Earlier versions do not know all lists.
-      if (taken.length > 0) page[name] = taken.map(({ item }) => item) as Lists[K];
-      return { count: taken.length, next: found.length > limit ? (taken.at(-1)?.position ?? after) : undefined };
+      if (taken.length > 0) page[name] = taken.map(show) as Lists[K];
+      const last = String(taken.at(-1)?.['position'] ?? after);
+      return { count: taken.length, next: found.length > limit ? last : undefined };
     },
     write(sql, page, nowMs) {
-      for (const item of page[name] ?? []) insertRow(sql, item, nowMs);
+      for (const item of page[name] ?? []) add(sql, item, nowMs);
     },
   };
 }
-
-/**
- * API keys, also revoked ones. What counts for their limits is counted with the files, since pages
- * are of different times.
- */
-const keySection = section('keys', 'k', keyRows, (sql, { limits, ...key }) => {
-  insert(sql, 'api_key', rowOf(allKeyColumns, parsed(allKeyColumns, key)));
-  if (limits === null) return;
-  insert(sql, 'key_limit', { key_id: key.id, ...rowOf(limitColumns, { ...limits, storedFiles: 0, storedBytes: 0 }) });
-});
 
 const allKeyColumns = { ...keyColumns, ...hiddenKeyColumns };
 const limitColumns = {
@@ -100,146 +90,128 @@ const limitColumns = {
   storedFiles: integer('files'),
   storedBytes: integer('bytes'),
 };
-
-function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKey>[] {
-  return all<Record<string, SqlStorageValue> & { position: number }>(
-    sql,
-    `SELECT api_key.rowid AS position, api_key.*, key_limit.* FROM api_key LEFT JOIN key_limit ON key_id = api_key.id
-     WHERE api_key.rowid > ? ORDER BY api_key.rowid LIMIT ?`,
-    Number(after),
-    limit,
-  ).map((row) => {
-    const { signer, ...key } = shown(allKeyColumns, BackupKey, recordOf(allKeyColumns, row));
-    const limits = row['key_id'] === null ? null : recordOf(limitColumns, row);
-    return { position: String(row.position), item: { ...key, ...(signer === null ? {} : { signer }), limits } };
-  });
-}
-
-const fileSection = section('files', 'f', fileRows, (sql, file, nowMs) => {
-  const { number, fileId, tags, denied, isBehind, isProvisional, names = [], createdBy, bytes } = file;
-  insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
-  new KeyLimits(sql).count(createdBy, 1, bytes);
-  const columns = { ...detailColumns, ...changeColumns };
-  const details = rowOf(columns, parsed(columns, file));
-  if (Object.values(details).some((value) => value !== null && value !== 0))
-    insert(sql, 'file_detail', { file_id: fileId, ...details });
-  if (typeof file.details === 'string')
-    insert(sql, 'file_sealed', { seq: number, ...rowOf(sealedColumns, parsed(sealedColumns, file)) });
-  for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
-  if (denied) insert(sql, 'denied_file', { file_id: fileId });
-  if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
-  const provisional = new ProvisionalFiles(sql);
-  for (const name of names) {
-    insert(sql, 'named_file', { named_by: fileId, file_id: name });
-    // It may have been named after its own page was read.
-    provisional.remove(name);
-  }
-  if (isProvisional !== true) return;
-  // Its time begins again: its sender could not go on meanwhile.
-  provisional.add(fileId, createdBy);
-  provisional.begin(fileId, nowMs);
-});
-
-function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupFile>[] {
-  const texts = json<string[]>('texts');
-  return all(
-    sql,
-    `SELECT *, (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
-       (SELECT json_group_array(named.file_id) FROM named_file AS named WHERE named_by = file.file_id) AS names,
-       EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied,
-       EXISTS (SELECT 1 FROM rotation_file WHERE rotation_file.file_id = file.file_id) AS is_behind,
-       EXISTS (SELECT 1 FROM provisional_file WHERE provisional_file.file_id = file.file_id) AS is_provisional
-     FROM ${files} WHERE state = 'ready' AND seq > ? ORDER BY seq LIMIT ?`,
-    Number(after),
-    limit,
-  ).map((row) => {
-    const { rewrapped, details, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
-    const names = texts.read(row['names'] ?? null);
-    const item = {
-      ...file,
-      tags: texts.read(row['tags'] ?? null),
-      denied: row['denied'] === 1,
-      // Earlier versions know none of these members.
-      ...(details !== null && { details }),
-      ...(rewrapped > 0 && { rewrapped }),
-      ...(row['is_behind'] === 1 && { isBehind: true as const }),
-      ...(row['is_provisional'] === 1 && { isProvisional: true as const }),
-      ...(names.length > 0 && { names }),
-    };
-    return { position: String(file.number), item };
-  });
-}
-
-/** The receipts of deleted files, but for those that were deleted after their page was read. */
-const receiptSection = section('receipts', 'r', receiptRows, (sql, receipt) => {
-  if (exists(sql, 'file WHERE file_id = ?', receipt.fileId)) return;
-  const row = parsed(receiptColumns, receipt);
-  // What is scheduled stays so: another service had to remove it.
-  insert(sql, 'receipt', rowOf(receiptColumns, { ...row, due: row.deletedAt + receiptDays * dayMs, awaited: 1 }));
-});
-
-function receiptRows(sql: SqlStorage, after: string, limit: number): Placed<BackupReceipt>[] {
-  return all(sql, 'SELECT * FROM receipt WHERE file_id > ? ORDER BY file_id LIMIT ?', after, limit).map((row) => {
-    const item = shown(receiptColumns, BackupReceipt, recordOf(receiptColumns, row));
-    return { position: item.fileId, item };
-  });
-}
-
-/** Events, under their numbers, so that cursors go on. */
-const eventSection = section('events', 'e', eventRows, (sql, event) => {
-  insert(sql, 'event', rowOf(eventColumns, parsed(eventColumns, event)));
-});
-
-function eventRows(sql: SqlStorage, after: string, limit: number): Placed<BackupEvent>[] {
-  return all(sql, 'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', Number(after), limit).map((row) => {
-    const item = shown(eventColumns, BackupEvent, recordOf(eventColumns, row));
-    return { position: String(item.number), item };
-  });
-}
-
-/** Signed URLs that were used, which would work once more otherwise. */
-const signedUseSection = section('signedUses', 'u', signedUseRows, (sql, use) => {
-  insert(sql, 'signed_use', rowOf(signedUseColumns, parsed(signedUseColumns, use)));
-});
-
+const texts = json<string[]>('texts');
 const signedUseColumns = { apiKey: text('api_key'), name: text('name'), expiresAt: time('expires_at') };
-
-function signedUseRows(sql: SqlStorage, after: string, limit: number): Placed<BackupSignedUse>[] {
-  const query = `SELECT * FROM signed_use WHERE (api_key, name) > (substr(?1, 1, 16), substr(?1, 17))
-    ORDER BY api_key, name LIMIT ?2`;
-  return all(sql, query, after, limit).map((row) => {
-    const item = shown(signedUseColumns, BackupSignedUse, recordOf(signedUseColumns, row));
-    return { position: item.apiKey + item.name, item };
-  });
-}
-
-/** Shares whose objects have their records. */
-const shareSection = section('shares', 's', shareRows, (sql, { number, ...share }) => {
-  const row = parsed(shareColumns, share);
-  insertShare(sql, { ...row, number, state: 'active', due: row.expiresAt + shareRetentionMs });
-  // It may have been made after the pages of its files were read.
-  const isGuests = exists(sql, `api_key WHERE id = ? AND scopes = 'send'`, share.createdBy);
-  for (const fileId of isGuests ? share.files : []) new ProvisionalFiles(sql).remove(fileId);
-});
-
-function shareRows(sql: SqlStorage, after: string, limit: number): Placed<BackupShareRow>[] {
-  return activeShares(sql, 'seq > ? ORDER BY seq LIMIT ?', Number(after), limit).map((share) => {
-    const { number } = share;
-    const { changedAt, ...item } = shown(shareColumns, BackupShare, share);
-    // Earlier versions do not know the member.
-    return { position: String(number), item: { number, ...item, ...(changedAt !== null && { changedAt }) } };
-  });
-}
 
 /**
  * Sections in the order of the pages. Shares are the last: once they are restored anybody may open
  * them, which needs their files, and adds events behind those of the backup.
  */
 export const sections: readonly Section[] = [
-  keySection,
-  fileSection,
-  receiptSection,
-  eventSection,
-  signedUseSection,
-  shareSection,
+  /**
+   * API keys, also revoked ones. What counts for their limits is counted with the files, since pages
+   * are of different times.
+   */
+  section('keys', {
+    letter: 'k',
+    query: `SELECT api_key.rowid AS position, api_key.*, key_limit.* FROM api_key LEFT JOIN key_limit
+      ON key_id = api_key.id WHERE api_key.rowid > CAST(? AS INTEGER) ORDER BY api_key.rowid LIMIT ?`,
+    show(row) {
+      const { signer, ...key } = shown(allKeyColumns, BackupKey, recordOf(allKeyColumns, row));
+      const limits = row['key_id'] === null ? null : recordOf(limitColumns, row);
+      return { ...key, ...(signer === null ? {} : { signer }), limits };
+    },
+    add(sql, { limits, ...key }) {
+      insert(sql, 'api_key', rowOf(allKeyColumns, parsed(allKeyColumns, key)));
+      if (limits === null) return;
+      insert(sql, 'key_limit', {
+        key_id: key.id,
+        ...rowOf(limitColumns, { ...limits, storedFiles: 0, storedBytes: 0 }),
+      });
+    },
+  }),
+  section('files', {
+    letter: 'f',
+    query: `SELECT *, seq AS position,
+        (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
+        (SELECT json_group_array(named.file_id) FROM named_file AS named WHERE named_by = file.file_id) AS names,
+        EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied,
+        EXISTS (SELECT 1 FROM rotation_file WHERE rotation_file.file_id = file.file_id) AS is_behind,
+        EXISTS (SELECT 1 FROM provisional_file WHERE provisional_file.file_id = file.file_id) AS is_provisional
+      FROM ${files} WHERE state = 'ready' AND seq > CAST(? AS INTEGER) ORDER BY seq LIMIT ?`,
+    show(row) {
+      const { rewrapped, details, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
+      const names = texts.read(row['names'] ?? null);
+      return {
+        ...file,
+        tags: texts.read(row['tags'] ?? null),
+        denied: row['denied'] === 1,
+        // Earlier versions know none of these members.
+        ...(details !== null && { details }),
+        ...(rewrapped > 0 && { rewrapped }),
+        ...(row['is_behind'] === 1 && { isBehind: true as const }),
+        ...(row['is_provisional'] === 1 && { isProvisional: true as const }),
+        ...(names.length > 0 && { names }),
+      };
+    },
+    add(sql, file, nowMs) {
+      const { number, fileId, tags, denied, isBehind, isProvisional, names = [], createdBy, bytes } = file;
+      insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
+      new KeyLimits(sql).count(createdBy, 1, bytes);
+      const columns = { ...detailColumns, ...changeColumns };
+      const details = rowOf(columns, parsed(columns, file));
+      if (Object.values(details).some((value) => value !== null && value !== 0))
+        insert(sql, 'file_detail', { file_id: fileId, ...details });
+      if (typeof file.details === 'string')
+        insert(sql, 'file_sealed', { seq: number, ...rowOf(sealedColumns, parsed(sealedColumns, file)) });
+      for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
+      if (denied) insert(sql, 'denied_file', { file_id: fileId });
+      if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
+      const provisional = new ProvisionalFiles(sql);
+      for (const name of names) {
+        insert(sql, 'named_file', { named_by: fileId, file_id: name });
+        // It may have been named after its own page was read.
+        provisional.remove(name);
+      }
+      if (isProvisional !== true) return;
+      // Its time begins again: its sender could not go on meanwhile.
+      provisional.add(fileId, createdBy);
+      provisional.begin(fileId, nowMs);
+    },
+  }),
+  /** The receipts of deleted files, but for those that were deleted after their page was read. */
+  section('receipts', {
+    letter: 'r',
+    query: 'SELECT *, file_id AS position FROM receipt WHERE file_id > ? ORDER BY file_id LIMIT ?',
+    show: (row) => shown(receiptColumns, BackupReceipt, recordOf(receiptColumns, row)),
+    add(sql, receipt) {
+      if (exists(sql, 'file WHERE file_id = ?', receipt.fileId)) return;
+      const row = parsed(receiptColumns, receipt);
+      // What is scheduled stays so: another service had to remove it.
+      insert(sql, 'receipt', rowOf(receiptColumns, { ...row, due: row.deletedAt + receiptDays * dayMs, awaited: 1 }));
+    },
+  }),
+  /** Events, under their numbers, so that cursors go on. */
+  section('events', {
+    letter: 'e',
+    query: 'SELECT *, seq AS position FROM event WHERE seq > CAST(? AS INTEGER) ORDER BY seq LIMIT ?',
+    show: (row) => shown(eventColumns, BackupEvent, recordOf(eventColumns, row)),
+    add: (sql, event) => insert(sql, 'event', rowOf(eventColumns, parsed(eventColumns, event))),
+  }),
+  /** Signed URLs that were used, which would work once more otherwise. */
+  section('signedUses', {
+    letter: 'u',
+    query: `SELECT *, api_key || name AS position FROM signed_use
+      WHERE (api_key, name) > (substr(?1, 1, 16), substr(?1, 17)) ORDER BY api_key, name LIMIT ?2`,
+    show: (row) => shown(signedUseColumns, BackupSignedUse, recordOf(signedUseColumns, row)),
+    add: (sql, use) => insert(sql, 'signed_use', rowOf(signedUseColumns, parsed(signedUseColumns, use))),
+  }),
+  /** Shares whose objects have their records. */
+  section('shares', {
+    letter: 's',
+    query: `SELECT *, seq AS position, ${activeShares} AND seq > CAST(? AS INTEGER) ORDER BY seq LIMIT ?`,
+    show(row) {
+      const { number, ...share } = recordOf(shareRowColumns, row);
+      const { changedAt, ...item } = shown(shareColumns, BackupShare, share);
+      // Earlier versions do not know the member.
+      return { number, ...item, ...(changedAt !== null && { changedAt }) };
+    },
+    add(sql, { number, ...share }) {
+      const row = parsed(shareColumns, share);
+      insertShare(sql, { ...row, number, state: 'active', due: row.expiresAt + shareRetentionMs });
+      // It may have been made after the pages of its files were read.
+      const isGuests = exists(sql, `api_key WHERE id = ? AND scopes = 'send'`, share.createdBy);
+      for (const fileId of isGuests ? share.files : []) new ProvisionalFiles(sql).remove(fileId);
+    },
+  }),
 ];

@@ -9,9 +9,9 @@ import { ofInvitation } from '../keys/invitation.ts';
 import { hiddenShareColumns, shareColumns as ownColumns } from '../tables.ts';
 
 export const shareColumns = { ...ownColumns, files: json<string[]>('files') };
-const rowColumns = { ...shareColumns, ...hiddenShareColumns };
+export const shareRowColumns = { ...shareColumns, ...hiddenShareColumns };
 
-type ShareRow = RecordOf<typeof rowColumns>;
+type ShareRow = RecordOf<typeof shareRowColumns>;
 
 /**
  * A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose
@@ -31,14 +31,10 @@ export type SharePage = { shares: ShareRow[]; next: number | undefined };
 /** Actor, and the request from which it follows. */
 type Cause = { by: string | null; requestId?: string | undefined };
 
-/** Shares with their files, as a JSON array in the order in which they were named. */
-const selected = `SELECT *, (SELECT json_group_array(file_id) FROM
-  (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files FROM share`;
-
-/** Reads active shares. @param rest of the query */
-export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorageValue[]): ShareRow[] {
-  return recordsOf(sql, rowColumns, `${selected} WHERE state = 'active' AND ${rest}`, ...values);
-}
+/** Active shares with their files, as a JSON array in the order in which they were named. */
+export const activeShares = `(SELECT json_group_array(file_id) FROM
+  (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files
+  FROM share WHERE state = 'active'`;
 
 export function insertShare(sql: SqlStorage, share: Omit<ShareRow, 'number'> & { number?: number }): void {
   insert(sql, 'share', rowOf({ ...ownColumns, ...hiddenShareColumns }, share));
@@ -89,7 +85,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows; 
 
   /** An active share. */
   find(id: string): ShareRow | undefined {
-    return activeShares(this.sql, 'id = ?', id)[0];
+    return this.#read('id = ?', id)[0];
   }
 
   /** Sets the terms of a share as its object has them, in a transaction of the caller's. */
@@ -109,7 +105,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows; 
 
   /** Active shares before the cursor `before`, newest first. */
   page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): SharePage {
-    const shares = activeShares(this.sql, 'seq < ? ORDER BY seq DESC LIMIT ?', before, limit + 1);
+    const shares = this.#read('seq < ? ORDER BY seq DESC LIMIT ?', before, limit + 1);
     const next = shares.length > limit ? shares[limit - 1]?.number : undefined;
     return { shares: shares.slice(0, limit), next };
   }
@@ -118,7 +114,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows; 
    * The same of one API key, by cursors that count its shares only, and so tell nothing of others.
    */
   pageOf(apiKey: string, { before = Infinity, limit }: { before: number | undefined; limit: number }): SharePage {
-    const own = activeShares(this.sql, 'api_key = ? ORDER BY seq DESC', apiKey);
+    const own = this.#read('api_key = ? ORDER BY seq DESC', apiKey);
     const from = Math.max(0, own.length - before + 1);
     const next = own.length > from + limit ? own.length - (from + limit) + 1 : undefined;
     return { shares: own.slice(from, from + limit), next };
@@ -165,6 +161,10 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows; 
 
   nextDue(): number | undefined {
     return least(this.sql, 'due', 'share');
+  }
+
+  #read(rest: string, ...values: SqlStorageValue[]): ShareRow[] {
+    return recordsOf(this.sql, shareRowColumns, `SELECT *, ${activeShares} AND ${rest}`, ...values);
   }
 
   #end(where: string, value: SqlStorageValue, { by, requestId }: Cause): Ended[] {
