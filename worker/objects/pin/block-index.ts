@@ -14,7 +14,7 @@ import { first, hasTable, insert, least, list, update } from '../sql.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
 /** An object that has rows, as others of the class call it. */
-export type BlockShard = {
+type BlockShard = {
   addBlocks(root: string, cids: readonly string[]): PromiseLike<Result>;
   removeBlocks(root: string): PromiseLike<Result>;
 };

@@ -2,13 +2,12 @@
  * Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of
  * removals.
  */
-import { leafBytes } from '../../../shared/ipfs/index.ts';
+import { leafBytes, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { dayMs } from '../../../shared/time.ts';
 import type { Env } from '../../env.ts';
 import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
 import type { PinRow, PinRows } from './pin-rows.ts';
-import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import type { Result } from '../result.ts';
 import { onFailure } from '../../backends/on-failure.ts';
 import { timeLimit } from '../../backends/time-limit.ts';

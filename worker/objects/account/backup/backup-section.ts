@@ -37,7 +37,7 @@ export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events' | 
 };
 type ItemOf<K extends keyof Lists> = NonNullable<Lists[K]>[number];
 
-type Row = Readonly<Record<string, SqlStorageValue>>;
+type Row = Record<string, SqlStorageValue>;
 
 /** One of the lists. */
 export type Section = {
@@ -69,11 +69,11 @@ function section<K extends keyof Lists>(name: K, { letter, query, show, add }: L
   return {
     letter,
     read(sql, page, after, limit) {
-      const found = all(sql, query, after, limit + 1);
+      const found = all<Row & { position: string | number }>(sql, query, after, limit + 1);
       const taken = found.slice(0, limit);
       // Earlier versions do not know all lists.
       if (taken.length > 0) page[name] = taken.map(show) as Lists[K];
-      const last = String(taken.at(-1)?.['position'] ?? after);
+      const last = String(taken.at(-1)?.position ?? after);
       return { count: taken.length, next: found.length > limit ? last : undefined };
     },
     write(sql, page, nowMs) {

@@ -78,10 +78,8 @@ function conditionsOf({ mode, createdAfter, createdBefore, bytes, contentType, n
     ...given(mode, (value) => ['mode = ?', value]),
     ...given(createdAfter, (value) => ['created_at > ?', value]),
     ...given(createdBefore, (value) => ['created_at < ?', value]),
-    ...given(bytes, ({ plain: { min, max }, encrypted }) => [
-      `iif(mode = 'plain', bytes BETWEEN ? AND ?, bytes BETWEEN ? AND ?)`,
-      ...[min, max, encrypted.min, encrypted.max],
-    ]),
+    ...given(bytes?.plain, ({ min, max }) => [`(mode = 'encrypted' OR bytes BETWEEN ? AND ?)`, min, max]),
+    ...given(bytes?.encrypted, ({ min, max }) => [`(mode = 'plain' OR bytes BETWEEN ? AND ?)`, min, max]),
     // A type may have parameters, which begin with a semicolon (RFC 9110 section 8.3.1).
     ...given(contentType, (value) => [
       `rtrim(lower(substr(content_type, 1, coalesce(nullif(instr(content_type, ';'), 0) - 1,

@@ -37,7 +37,7 @@ export class KeyUsage extends StorageRows<{ now(): number }> {
       bytes_out AS bytesOut FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?`;
     const rows = all<UsedByKey & { seq: number }>(this.sql, query, before, this.#oldest(), limit + 1);
     const page = rows.slice(0, limit);
-    const usage = page.map(({ seq: _, ...used }) => used);
+    const usage = page.map(({ day, key, requests, bytesIn, bytesOut }) => ({ day, key, requests, bytesIn, bytesOut }));
     return { usage, next: rows.length > limit ? page.at(-1)?.seq : undefined };
   }
 

@@ -26,7 +26,9 @@ export type Rewrapped = Pick<Behind, 'fileId' | 'version' | 'rewrapped' | 'heade
   tags: readonly string[] | undefined;
 };
 
-const behindColumns = { fileId: fileColumns.fileId, header: fileColumns.header, ...changeColumns };
+const { fileId, header } = fileColumns;
+const { version, rewrapped, description } = changeColumns;
+const behindColumns = { fileId, header, version, rewrapped, description };
 
 /** The rotation in an object's storage. */
 export class RotationRows extends StorageRows {
@@ -55,7 +57,7 @@ export class RotationRows extends StorageRows {
         version, rewrapped, description
       FROM rotation_file LEFT JOIN file USING (file_id) LEFT JOIN file_detail USING (file_id)
       LEFT JOIN upload ON upload.id = rotation_file.file_id ORDER BY rotation_file.file_id LIMIT ?`;
-    return recordsOf(this.sql, behindColumns, query, limit).map(({ description, changedAt: _, ...behind }) => ({
+    return recordsOf(this.sql, behindColumns, query, limit).map(({ description, ...behind }) => ({
       ...behind,
       tags: description.tags ?? [],
     }));

@@ -9,15 +9,8 @@ import { orLog } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, unwrap, type Result } from '../../result.ts';
-import type {
-  NewObjects,
-  ObjectBinding,
-  ObjectRow,
-  ObjectRows,
-  ObjectOpening,
-  StoreContext,
-  WaitingStrays,
-} from './object-rows.ts';
+import type { NewObjects, ObjectBinding, ObjectOpening, ObjectRow, ObjectRows } from './object-rows.ts';
+import type { StoreContext, WaitingStrays } from './object-rows.ts';
 import { firstShard } from '../migrations.ts';
 import { answered } from '../pin-faults.ts';
 import { requestMs } from '../pin-steps.ts';
@@ -49,10 +42,8 @@ export class ObjectCalls extends RpcTarget {
    * Writes the row of an upload that is about to send bytes, or gives it more time.
    * @returns the first of their numbers; `gone` where it is being removed, or was
    */
-  async open(
-    objects: NewObjects,
-    { numbers, forMs, isOngoing = false }: ObjectOpening,
-  ): Promise<Result<{ from: number }>> {
+  async open(objects: NewObjects, o: ObjectOpening): Promise<Result<{ from: number }>> {
+    const { numbers, forMs, isOngoing = false } = o;
     const { rows, now, wake } = this.#o;
     const checked = await this.#checked(objects);
     if (!checked.ok) return checked;
@@ -155,14 +146,10 @@ export class ObjectCalls extends RpcTarget {
   }
 
   /** Returns those of some indexes that nothing needs; `remove`: which are removed. */
-  async strays(
-    service: string,
-    cids: readonly string[],
-    { remove }: { remove: boolean },
-  ): Promise<Result<{ cids: string[] }>> {
+  async strays(service: string, cids: readonly string[], o: { remove: boolean }): Promise<Result<{ cids: string[] }>> {
     const { pins } = this.#o;
     const found = pins.unneeded(service, cids);
-    for (const cid of remove ? found : []) {
+    for (const cid of o.remove ? found : []) {
       const removed = await pins.removeStray(service, cid);
       if (!removed.ok) return removed;
     }

@@ -71,7 +71,7 @@ export type WaitingStrays = { service: string; objects: number };
 /**
  * The calls of the object that has a row, or is responsible for a CID, as another one makes them.
  */
-export type ObjectShard = {
+type ObjectShard = {
   open(objects: NewObjects, o: ObjectOpening): PromiseLike<Result<{ from: number }>>;
   bind(o: ObjectBinding): PromiseLike<Result>;
   remove(id: string, service: string, cid: string): PromiseLike<Result<{ isGone: boolean }>>;
