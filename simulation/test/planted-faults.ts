@@ -92,8 +92,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'what a backend has lost is still called pinned',
     file: 'worker/objects/pin/pin-check.ts',
-    from: `state: 'lost',\n      reason,\n      detail: null,`,
-    to: `state: 'live',\n      reason,\n      detail: null,`,
+    from: 'rows.change(row, { ...lost, ...loss, checked_at: now() });',
+    to: `rows.change(row, { ...lost, ...loss, state: 'live', checked_at: now() });`,
     seed: '14',
     found: /is not at|a read says|pinned/,
     ordinary: 'worker/test/pins/truth.node.test.ts',

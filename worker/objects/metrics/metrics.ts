@@ -45,16 +45,10 @@ export class Metrics extends DurableObject<Env> {
    */
   async refused(service: string, code: string, forMs: number): Promise<Result> {
     this.#create();
-    const now = Date.now();
-    this.#sql.exec(
-      `INSERT INTO refusal (service, code, since, seen_at, until) VALUES (?1, ?2, ?3, ?3, ?3 + ?4)
-       ON CONFLICT (service) DO UPDATE SET
-         since = iif(until > ?3 AND code = ?2, since, ?3), code = ?2, seen_at = ?3, until = max(until, ?3 + ?4)`,
-      service,
-      code,
-      now,
-      forMs,
-    );
+    const seen = `INSERT INTO refusal (service, code, since, seen_at, until) VALUES (?1, ?2, ?3, ?3, ?3 + ?4)
+      ON CONFLICT (service) DO UPDATE SET
+        since = iif(until > ?3 AND code = ?2, since, ?3), code = ?2, seen_at = ?3, until = max(until, ?3 + ?4)`;
+    this.#sql.exec(seen, service, code, Date.now(), forMs);
     return { ok: true };
   }
 

@@ -2,9 +2,10 @@
  * Circuit breakers: while a service does not respond, it is asked once in a while, and not for each
  * of its rows.
  */
-import { backoffMs, withJitter } from '../alarm.ts';
+import { backoffMs, soonest, withJitter } from '../alarm.ts';
 import { StorageRows } from '../storage-rows.ts';
 import { first, insert } from '../sql.ts';
+import type { PinRow, PinRows } from './pin-rows.ts';
 
 type BreakerRow = { failures: number; open_until: number };
 
@@ -27,18 +28,28 @@ export class Breakers extends StorageRows {
     // Requests that were under way together fail together.
     const failures = row === undefined ? 1 : row.failures + (row.open_until <= nowMs ? 1 : 0);
     const openUntil = nowMs + Math.max(withJitter(backoffMs(failures)), retryAfterSeconds * 1000);
-    insert(
-      this.sql,
-      'breaker',
-      { service, failures, open_until: openUntil },
-      'ON CONFLICT (service) DO UPDATE SET failures = excluded.failures, open_until = ' +
-        'max(open_until, excluded.open_until)',
-    );
+    const known = `ON CONFLICT (service) DO UPDATE SET failures = excluded.failures,
+      open_until = max(open_until, excluded.open_until)`;
+    insert(this.sql, 'breaker', { service, failures, open_until: openUntil }, known);
   }
 
   /** Records that a service responded. */
   succeeded(service: string): void {
     if (this.#row(service) !== undefined) this.sql.exec('DELETE FROM breaker WHERE service = ?', service);
+  }
+
+  /** The row that has been due for the longest, of the services that may be asked. */
+  dueRow(rows: PinRows, nowMs: number): PinRow | undefined {
+    const [first] = rows
+      .dues()
+      .filter(({ service, due }) => due <= nowMs && this.openUntil(service) <= nowMs)
+      .toSorted((a, b) => a.due - b.due);
+    return first && rows.firstDue(first.service, nowMs);
+  }
+
+  /** Returns the time at which the next row can be looked at, in ms. */
+  next(rows: PinRows): number | undefined {
+    return soonest(...rows.dues().map(({ service, due }) => Math.max(due, this.openUntil(service))));
   }
 
   /** Lets every service be asked at once. */

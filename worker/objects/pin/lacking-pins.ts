@@ -47,14 +47,9 @@ export class LackingPins extends WithContext<Pick<WorkContext, 'rows' | 'now'>> 
     const attempts = detail === row.detail ? row.attempts : 0;
     const soon = nowMs + withJitter(Math.min(waits.firstMs * 2 ** Math.min(attempts, 20), waits.lastMs));
     const isScout = this.#count(row, soon, scouts) < scouts;
-    rows.change(row, {
-      ...nothingToRead,
-      checked_at: nowMs,
-      reason: underreplicated,
-      detail,
-      attempts: attempts + 1,
-      due: isScout ? soon : nowMs + withJitter(waits.othersMs),
-    });
+    const due = isScout ? soon : nowMs + withJitter(waits.othersMs);
+    const lacking = { reason: underreplicated, detail, attempts: attempts + 1, due };
+    rows.change(row, { ...nothingToRead, ...lacking, checked_at: nowMs });
   }
 
   /**

@@ -12,10 +12,8 @@ type LastCopyContext = WorkContext & { sources: Pick<PinSources, 'stat'> };
  * Tells whether a removal leaves a copy behind, or nobody needs one: the service whose copy stays
  * is asked for its pin, as it may have lost it since it was read.
  */
-export async function isSpare(
-  { env, rows, sources, now }: LastCopyContext,
-  { cid, service }: PinRow,
-): Promise<boolean> {
+export async function isSpare(context: LastCopyContext, { cid, service }: PinRow): Promise<boolean> {
+  const { env, rows, sources, now } = context;
   if (!rows.isReferenced(cid)) return true;
   const others = readableOf({ env }, rows.ofCid(cid)).filter((row) => row.service !== service);
   for (const other of others.filter((row) => isSure(row))) {

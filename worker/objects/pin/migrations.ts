@@ -59,14 +59,9 @@ export class Migrations extends StorageRows<MigrationsOptions> {
     const known = this.#nextOf(from);
     if (known !== undefined && known !== to) this.cancel(from, known);
     const cids = rows.wantedAt(from);
-    if (known !== to)
-      this.sql.exec(
-        `INSERT OR REPLACE INTO migration (source, target, state, started_at, total) VALUES (?, ?, 'running', ?, ?)`,
-        from,
-        to,
-        now(),
-        cids.length,
-      );
+    const begun = `INSERT OR REPLACE INTO migration (source, target, state, started_at, total)
+      VALUES (?, ?, 'running', ?, ?)`;
+    if (known !== to) this.sql.exec(begun, from, to, now(), cids.length);
     for (const cid of cids) this.move(cid, from, to);
   }
 
@@ -113,14 +108,10 @@ export class Migrations extends StorageRows<MigrationsOptions> {
   list(): Migration[] {
     if (!this.context.rows.exists) return [];
     return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
-      const counts = first<{ left: number; failed: number | null }>(
-        this.sql,
-        `SELECT count(*) AS left, sum(there.state IN ('failed', 'lost')) AS failed FROM pin AS here
-         LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`,
-        target,
-        source,
-      );
-      const { left = 0, failed } = counts ?? {};
+      const counts = `SELECT count(*) AS left, sum(there.state IN ('failed', 'lost')) AS failed FROM pin AS here
+        LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`;
+      const { left = 0, failed } =
+        first<{ left: number; failed: number | null }>(this.sql, counts, target, source) ?? {};
       const ends = { from: source, to: target, state, startedAt };
       // What was stored since stays where it is.
       if (state === 'cancelled') return { ...ends, total, left: stayed ?? Math.min(left, total), failed: 0 };

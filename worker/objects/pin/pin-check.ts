@@ -32,11 +32,17 @@ const damagedMs = 86_400_000;
  */
 const parts = { count: 16, wholeBytes: 16 * leafBytes };
 
+/** What a row says of a pin that is not there, or whose bytes are not. */
+const lost = { state: 'lost', detail: null, verified_at: null, suspect: 1, ...wholeFile } as const;
+
 /**
  * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there,
  * and ours is not beside it.
  */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
+
+/** A service whose bytes can be read. */
+type Open = PinningService | ObjectStore;
 
 type CheckContext = WorkContext & {
   sources: PinSources;
@@ -99,7 +105,7 @@ export class PinCheck extends WithContext<CheckContext> {
     this.#inOrder(row);
   }
 
-  async #see(row: PinRow, service: PinningService | ObjectStore): Promise<Seen> {
+  async #see(row: PinRow, service: Open): Promise<Seen> {
     const { env, rows, stored } = this.context;
     const signal = timeLimit(requestMs);
     if (!takesBlocks(service)) {
@@ -129,14 +135,8 @@ export class PinCheck extends WithContext<CheckContext> {
 
   /** Records that the pin is not there, whatever may be left of its bytes. */
   #recordAbsence(row: PinRow): void {
-    const lost = {
-      state: 'lost',
-      reason: 'pinning_lost',
-      detail: null,
-      checked_at: this.context.now(),
-      verified_at: null,
-    } as const;
-    this.context.rows.change(row, { ...lost, ...wholeFile, suspect: 1 });
+    const { rows, now } = this.context;
+    rows.change(row, { ...lost, reason: 'pinning_lost', checked_at: now() });
   }
 
   /** Leaves a pin alone that an upload may be about to make. */
@@ -180,13 +180,7 @@ export class PinCheck extends WithContext<CheckContext> {
    * @param before what the service has said in this step; undefined: it is asked again, as the
    * pieces before may have taken hours
    */
-  async #endRead(
-    row: PinRow,
-    service: PinningService | ObjectStore,
-    to: number,
-    before: Seen | undefined,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #endRead(row: PinRow, service: Open, to: number, before: Seen | undefined, signal: AbortSignal): Promise<void> {
     const { rows, now } = this.context;
     const seen = before ?? (await this.#see(row, service));
     const { bytes, read_to: until } = rows.find(row.cid, row.service) ?? row;
@@ -207,7 +201,7 @@ export class PinCheck extends WithContext<CheckContext> {
   }
 
   /** Records that a pin is in order, or has the service make the copies that it lacks. */
-  async #end(row: PinRow, service: PinningService | ObjectStore, { lacks }: Seen, signal: AbortSignal): Promise<void> {
+  async #end(row: PinRow, service: Open, { lacks }: Seen, signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#inOrder(row);
     this.context.work.settle(cid);
@@ -221,15 +215,9 @@ export class PinCheck extends WithContext<CheckContext> {
   }
 
   #inOrder(row: PinRow): void {
+    const { rows, work } = this.context;
     const read = { read_from: null, read_to: null, request_id: null };
-    this.context.rows.change(row, {
-      ...read,
-      state: 'live',
-      reason: null,
-      detail: null,
-      attempts: 0,
-      due: this.context.work.nextCheck(),
-    });
+    rows.change(row, { ...read, state: 'live', reason: null, detail: null, attempts: 0, due: work.nextCheck() });
   }
 
   /**
@@ -241,17 +229,8 @@ export class PinCheck extends WithContext<CheckContext> {
     log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
     const losses = row.losses + 1;
     const waitMs = sources.besides(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;
-    const lost = {
-      state: 'lost',
-      reason,
-      detail: null,
-      damaged,
-      losses,
-      checked_at: now(),
-      absences: 0,
-      suspect: 1,
-    } as const;
-    rows.change(row, { ...lost, ...wholeFile, verified_at: null, attempts: 0, due: now() + waitMs });
+    const loss = { reason, damaged, losses, absences: 0, attempts: 0, due: now() + waitMs };
+    rows.change(row, { ...lost, ...loss, checked_at: now() });
   }
 }
 

@@ -20,11 +20,8 @@ export function ownership(held: Held, row: PinRow | undefined): Ownership {
   if (held.pin === 'foreign') return beside;
   // A pin under our name may be somebody else's, from before; and one without a name is anybody's.
   if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown')) return beside;
-  return {
-    was_there: 0,
-    anchored: row?.anchored ?? 0,
-    pinned: row !== undefined && held.lacks === undefined,
-  };
+  const pinned = row !== undefined && held.lacks === undefined;
+  return { was_there: 0, anchored: row?.anchored ?? 0, pinned };
 }
 
 /**

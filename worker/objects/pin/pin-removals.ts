@@ -75,20 +75,14 @@ export class PinRemovals extends StorageRows<RemovalsOptions> {
     const { now } = this.context;
     // What somebody else needs by now is not removed any more, and no reference of this file is
     // left.
-    this.sql.exec(
-      `UPDATE removal SET status = 'unpinned', due = ? WHERE status = 'scheduled' AND NOT EXISTS (
-         SELECT 1 FROM pin WHERE pin.cid = removal.cid AND pin.service = removal.service AND pin.state = 'unpinning')`,
-      now(),
-    );
+    const kept = `SELECT 1 FROM pin WHERE pin.cid = removal.cid AND pin.service = removal.service
+      AND pin.state = 'unpinning'`;
+    update(this.sql, 'removal', { status: 'unpinned', due: now() }, `status = 'scheduled' AND NOT EXISTS (${kept})`);
     // Nobody can fetch their receipts any more.
     this.sql.exec('DELETE FROM removal WHERE until <= ?', now());
-    const due = all<File & { attempts: number }>(
-      this.sql,
-      'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY ' +
-        'account, file_id LIMIT ?',
-      now(),
-      maxRemovals,
-    );
+    const query = `SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ?
+      GROUP BY account, file_id LIMIT ?`;
+    const due = all<File & { attempts: number }>(this.sql, query, now(), maxRemovals);
     for (const { attempts, ...file } of due) await this.#report(file, attempts + 1);
   }
 

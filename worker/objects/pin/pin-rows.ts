@@ -243,10 +243,8 @@ export class PinRows extends StorageRows {
   /** The earliest row of each service. */
   dues(): Due[] {
     const earliest = '(SELECT min(due) FROM pin WHERE pin.service = each.service AND due IS NOT NULL) AS due';
-    return all(
-      this.sql,
-      `${servicesIn('pin')} SELECT service, ${earliest} FROM each WHERE service IS NOT NULL AND due IS NOT NULL`,
-    );
+    const query = `SELECT service, ${earliest} FROM each WHERE service IS NOT NULL AND due IS NOT NULL`;
+    return all(this.sql, `${servicesIn('pin')} ${query}`);
   }
 
   /** The row of a service that is due first. */
@@ -259,12 +257,9 @@ export class PinRows extends StorageRows {
    * Counts the other pins of a service that have this reason, and are looked at before a time, as
    * far as `limit`.
    */
-  countBefore(
-    { cid, service }: Key,
-    { reason, beforeMs, limit }: { reason: string; beforeMs: number; limit: number },
-  ): number {
+  countBefore({ cid, service }: Key, o: { reason: string; beforeMs: number; limit: number }): number {
     const some = '(SELECT 1 FROM pin WHERE service = ? AND due < ? AND reason = ? AND cid <> ? LIMIT ?)';
-    return count(this.sql, some, service, beforeMs, reason, cid, limit);
+    return count(this.sql, some, service, o.beforeMs, o.reason, cid, o.limit);
   }
 
   /**
@@ -273,17 +268,10 @@ export class PinRows extends StorageRows {
    */
   askWithin(service: string, { reason, nowMs, ms }: { reason: string | null; nowMs: number; ms: number }): void {
     const { read_from: from, read_to: to } = nothingToRead;
-    this.sql.exec(
-      `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
-       WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6
-         AND (read_from IS NULL OR read_to = ?2)`,
-      from,
-      to,
-      nowMs,
-      ms,
-      service,
-      reason,
-    );
+    const spread = `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
+      WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6
+        AND (read_from IS NULL OR read_to = ?2)`;
+    this.sql.exec(spread, from, to, nowMs, ms, service, reason);
   }
 
   /**
@@ -331,15 +319,9 @@ export class PinRows extends StorageRows {
    * @returns whether it was a part's
    */
   removeReference({ cid, account, fileId }: Reference): { isPart: boolean } {
-    const removed = list<number>(
-      this.sql,
-      `${servicesIn('reference', 'cid = ?1')} DELETE FROM reference WHERE cid = ?1 AND account = ?2 AND file_id = ?3
-       AND service IN (SELECT service FROM each) RETURNING is_part`,
-      cid,
-      account,
-      fileId,
-    );
-    return { isPart: removed.includes(1) };
+    const statement = `${servicesIn('reference', 'cid = ?1')} DELETE FROM reference
+      WHERE cid = ?1 AND account = ?2 AND file_id = ?3 AND service IN (SELECT service FROM each) RETURNING is_part`;
+    return { isPart: list(this.sql, statement, cid, account, fileId).includes(1) };
   }
 
   /** The services at which pins are being removed. */

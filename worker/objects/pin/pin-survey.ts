@@ -32,30 +32,16 @@ const isDamaged = `state = 'lost' AND NOT EXISTS (SELECT 1 FROM pin AS other WHE
   AND other.state = 'live')`;
 
 /** Pins in a state, by CID and service. */
-export function surveyedPins(
-  sql: SqlStorage,
-  { state, after = { cid: '', service: '' }, limit }: SurveyPage,
-): SurveyedPin[] {
+export function surveyedPins(sql: SqlStorage, page: SurveyPage): SurveyedPin[] {
+  const { state, after = { cid: '', service: '' }, limit } = page;
   const condition =
     state === undefined ? '?3 IS NULL' : state === 'damaged' ? `?3 IS NOT NULL AND ${isDamaged}` : 'state = ?3';
-  const rows = all<SurveyedRow>(
-    sql,
-    `SELECT cid, service, state, reason, detail, attempts, due, checked_at AS checkedAt, verified_at AS verifiedAt
-     FROM pin WHERE (cid, service) > (?1, ?2) AND ${condition} ORDER BY cid, service LIMIT ?4`,
-    after.cid,
-    after.service,
-    state ?? null,
-    limit,
-  );
-  return rows.map((row) => ({
-    ...row,
-    files: all(
-      sql,
-      'SELECT account, file_id AS fileId FROM reference WHERE cid = ? AND is_part = 0 LIMIT ?',
-      row.cid,
-      listedFiles,
-    ),
-  }));
+  const query = `SELECT cid, service, state, reason, detail, attempts, due, checked_at AS checkedAt,
+      verified_at AS verifiedAt
+    FROM pin WHERE (cid, service) > (?1, ?2) AND ${condition} ORDER BY cid, service LIMIT ?4`;
+  const rows = all<SurveyedRow>(sql, query, after.cid, after.service, state ?? null, limit);
+  const references = 'SELECT account, file_id AS fileId FROM reference WHERE cid = ? AND is_part = 0 LIMIT ?';
+  return rows.map((row) => ({ ...row, files: all(sql, references, row.cid, listedFiles) }));
 }
 
 /** Counts pins by service and state. */
@@ -76,9 +62,6 @@ export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number
  * is tried again. Of what is only to be asked for, the row then says when it was.
  */
 export function makeAllDue(sql: SqlStorage, nowMs: number): void {
-  sql.exec(
-    `UPDATE pin SET due = ?, attempts = 0, losses = 0,
-       read_from = CASE WHEN read_to = ${nothingToRead.read_to} THEN NULL ELSE read_from END`,
-    nowMs,
-  );
+  const from = `CASE WHEN read_to = ${nothingToRead.read_to} THEN NULL ELSE read_from END`;
+  sql.exec(`UPDATE pin SET due = ?, attempts = 0, losses = 0, read_from = ${from}`, nowMs);
 }

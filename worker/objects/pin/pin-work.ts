@@ -20,16 +20,8 @@ import { onFailure } from '../../backends/on-failure.ts';
 import { answered, detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
-import {
-  lateMs,
-  limited,
-  pinningNow,
-  repairedMs,
-  requestMs,
-  step,
-  type Removal,
-  type WorkContext,
-} from './pin-steps.ts';
+import { lateMs, limited, pinningNow, repairedMs, requestMs, step } from './pin-steps.ts';
+import type { Removal, WorkContext } from './pin-steps.ts';
 import { isReadingAll, nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
 import { timeLimit } from '../../backends/time-limit.ts';
 
@@ -225,9 +217,9 @@ export class PinWork extends WithContext<WorkContext> {
    * be lost: nobody is known to have another copy.
    */
   #doubt(row: PinRow): PinRow {
-    const doubted = { ...row, state: 'lost', damaged: null, ...wholeFile } as const;
-    this.context.rows.change(row, { state: 'lost', damaged: null, ...wholeFile });
-    return doubted;
+    const doubt = { state: 'lost', damaged: null, ...wholeFile } as const;
+    this.context.rows.change(row, doubt);
+    return { ...row, ...doubt };
   }
 
   /** Makes an attempt, after which the row is due again, whatever happens. */
@@ -280,12 +272,8 @@ export class PinWork extends WithContext<WorkContext> {
     }
     const bytes = row.attempts > 0 ? step.slowBytes : step.bytes;
     const onMismatch = (id: string) => this.sources.markSuspect(cid, id);
-    const copied = await copyBlocks(cid, sources, target, {
-      start: cursor,
-      bytes,
-      signal: limited(signal),
-      onMismatch,
-    });
+    const piece = { start: cursor, bytes, signal: limited(signal), onMismatch };
+    const copied = await copyBlocks(cid, sources, target, piece);
     rows.change(row, { cursor: copied.end, bytes: copied.size });
     // Where the pin fails, the attempt counts: the row waits.
     if (copied.end < copied.size) return rows.change(row, { attempts: 0, due: now() });

@@ -10,7 +10,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { RemovedPin, SurveyState } from '../../../shared/api.ts';
 import type { Env } from '../../env.ts';
-import { Alarm, backoffMs, everyStep } from '../alarm.ts';
+import { Alarm, backoffMs, everyStep, soonest } from '../alarm.ts';
 import type { MetricsBinding } from '../metrics/metrics-binding.ts';
 import { tellRefusal } from '../metrics/seen-refusals.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
@@ -20,7 +20,6 @@ import { CidQueue, waitMs } from './cid-queue.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ObjectCalls } from './stores/object-calls.ts';
 import { ObjectRows, type ObjectShard } from './stores/object-rows.ts';
-import { dueRow, dueTimes } from './pin-due.ts';
 import type { PinPlan } from './pin-ownership.ts';
 import { backendPin, byReadPriority, type BackendPin } from './backend-pin.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
@@ -156,12 +155,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
         return { rows, isLast, isFirst };
       });
       await this.#wake();
-      const pins: RemovedPin[] = await Promise.all(
-        rows.map(async (row) => ({
-          service: row.service,
-          status: isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned',
-        })),
-      );
+      const remove = async (row: PinRow): Promise<RemovedPin> => {
+        const status = isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned';
+        return { service: row.service, status };
+      };
+      const pins = await Promise.all(rows.map((row) => remove(row)));
       await this.#wake();
       const answer =
         this.#removals.answer(reference, isFirst) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
@@ -322,7 +320,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
   async #workOnRows(): Promise<void> {
     const until = Date.now() + turn.ms;
     for (let requests = 0; requests < turn.requests && Date.now() < until;) {
-      const row = this.#rows.exists ? dueRow(this.#rows, this.#breakers, this.now()) : undefined;
+      const row = this.#rows.exists ? this.#breakers.dueRow(this.#rows, this.now()) : undefined;
       const root = row === undefined && this.#rows.exists ? this.#index.firstDue() : undefined;
       if (row !== undefined) await this.#step(row);
       else if (root !== undefined) requests += await this.#indexBlocks(root);
@@ -359,11 +357,9 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Returns the time of the next work, in ms. */
   #nextTime(): number | undefined {
-    const others = this.#rows.exists
-      ? [...dueTimes(this.#rows, this.#breakers), this.#index.nextTime(), this.#removals.nextTime()]
-      : [];
-    const next = Math.min(...[...others, this.#objects.nextTime()].map((time) => time ?? Infinity));
-    return next === Infinity ? undefined : next;
+    const ofObjects = this.#objects.nextTime();
+    if (!this.#rows.exists) return ofObjects;
+    return soonest(ofObjects, this.#breakers.next(this.#rows), this.#index.nextTime(), this.#removals.nextTime());
   }
 
   async #wake(): Promise<void> {

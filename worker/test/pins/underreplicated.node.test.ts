@@ -9,7 +9,6 @@ import { inCi, long } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import type { Env } from '../../env.ts';
 import { Breakers } from '../../objects/pin/breakers.ts';
-import { dueRow, dueTimes } from '../../objects/pin/pin-due.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
 import { backendPin } from '../../objects/pin/backend-pin.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-rows.ts';
@@ -89,10 +88,10 @@ async function startCluster(secondOf: (cid: string) => string) {
       const end = nowMs + ms;
       const looks: number[] = [];
       for (;;) {
-        const next = Math.max(nowMs, Math.min(...dueTimes(rows, breakers)));
+        const next = Math.max(nowMs, breakers.next(rows) ?? Infinity);
         if (next > end) break;
         nowMs = next;
-        await work.next(present(dueRow(rows, breakers, nowMs)), signal);
+        await work.next(present(breakers.dueRow(rows, nowMs)), signal);
         looks.push(nowMs);
       }
       nowMs = end;
