@@ -4,6 +4,8 @@
 export type SqlValue = SqlStorageValue | Uint8Array;
 
 type Row = Record<string, SqlStorageValue>;
+/** Values of columns, by their names. */
+type Values = Readonly<Record<string, SqlValue>>;
 
 export function all<T extends Row>(sql: SqlStorage, query: string, ...values: SqlValue[]): T[] {
   return sql.exec<T>(query, ...values).toArray();
@@ -50,16 +52,10 @@ export function greatest(sql: SqlStorage, column: string, from: string, ...value
 
 /**
  * Writes a row.
- * @param row by the names of its columns
  * @param rest of the statement, such as `ON CONFLICT DO NOTHING RETURNING id`
  * @returns what it returns
  */
-export function insert(
-  sql: SqlStorage,
-  table: string,
-  row: Readonly<Record<string, SqlValue>>,
-  rest = '',
-): Row | undefined {
+export function insert(sql: SqlStorage, table: string, row: Values, rest = ''): Row | undefined {
   const names = Object.keys(row).join(', ');
   const values = Object.values(row);
   const places = values.map(() => '?').join(', ');
@@ -76,13 +72,7 @@ export function overwrite(sql: SqlStorage, table: string, column: string, where:
 }
 
 /** Changes columns of rows. @param where such as `id = ?` */
-export function update(
-  sql: SqlStorage,
-  table: string,
-  changes: Readonly<Record<string, SqlValue>>,
-  where: string,
-  ...values: SqlValue[]
-): void {
+export function update(sql: SqlStorage, table: string, changes: Values, where: string, ...values: SqlValue[]): void {
   const names = Object.keys(changes).map((name) => `${name} = ?`);
   sql.exec(`UPDATE ${table} SET ${names.join(', ')} WHERE ${where}`, ...Object.values(changes), ...values);
 }

@@ -27,6 +27,9 @@ import { UploadRows } from './uploads/upload-rows.ts';
 /** A caller whose key is valid. */
 export type Caller = { key: KeyRecord; account: AccountRecord };
 
+/** Work that is done for a caller. */
+export type Operation<T extends object> = (caller: Caller) => Result<T> | Promise<Result<T>>;
+
 /** The object itself: its storage and bindings, and members that a subclass may replace. */
 type Host = {
   storage: DurableObjectStorage;
@@ -94,11 +97,7 @@ export class AccountContext extends WithContext<Host> {
   }
 
   /** Runs an operation for the caller with this key, if the key is valid and has the scope. */
-  async as<T extends object>(
-    hash: string,
-    scope: Needed,
-    operation: (caller: Caller) => Result<T> | Promise<Result<T>>,
-  ): Promise<Result<T>> {
+  async as<T extends object>(hash: string, scope: Needed, operation: Operation<T>): Promise<Result<T>> {
     const caller = this.authorize(hash, scope);
     if (!caller.ok) return caller;
     const result = await operation(caller);
@@ -107,11 +106,7 @@ export class AccountContext extends WithContext<Host> {
   }
 
   /** Runs an operation that adds to the log, as `as`, if the key may add to it today. */
-  async adding<T extends object>(
-    hash: string,
-    scope: Needed,
-    operation: (caller: Caller) => Result<T> | Promise<Result<T>>,
-  ): Promise<Result<T>> {
+  async adding<T extends object>(hash: string, scope: Needed, operation: Operation<T>): Promise<Result<T>> {
     return await this.as(hash, scope, (caller) => this.events.refusal(caller.key.id) ?? operation(caller));
   }
 

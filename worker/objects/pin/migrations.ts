@@ -22,18 +22,8 @@ export type Migration = Omit<MigrationShape, 'state' | 'startedAt'> & {
 /** The object that knows of every migration, so that one is asked where there is none. */
 export const firstShard = '00';
 
-/**
- * `stayed`: how many had not moved when it was cancelled; null for one that earlier versions
- * cancelled.
- */
-type MigrationRow = {
-  source: string;
-  target: string;
-  state: Migration['state'];
-  started_at: number;
-  total: number;
-  stayed: number | null;
-};
+/** `stayed`: how many had not moved when it was cancelled; null: an earlier version did so. */
+type MigrationRow = Omit<Migration, 'left' | 'failed'> & { stayed: number | null };
 
 type MigrationsOptions = { rows: PinRows; now(): number };
 
@@ -107,25 +97,25 @@ export class Migrations extends StorageRows<MigrationsOptions> {
   /** Lists migrations and their progress. */
   list(): Migration[] {
     if (!this.context.rows.exists) return [];
-    return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
+    return this.#rows().map(({ stayed, ...migration }) => {
+      const { from, to, state, total } = migration;
       const counts = `SELECT count(*) AS left, sum(there.state IN ('failed', 'lost')) AS failed FROM pin AS here
         LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`;
-      const { left = 0, failed } =
-        first<{ left: number; failed: number | null }>(this.sql, counts, target, source) ?? {};
-      const ends = { from: source, to: target, state, startedAt };
+      const { left = 0, failed } = first<{ left: number; failed: number | null }>(this.sql, counts, to, from) ?? {};
       // What was stored since stays where it is.
-      if (state === 'cancelled') return { ...ends, total, left: stayed ?? Math.min(left, total), failed: 0 };
+      if (state === 'cancelled') return { ...migration, left: stayed ?? Math.min(left, total), failed: 0 };
       // What was stored since moves as well.
-      return { ...ends, total: Math.max(total, left), left, failed: failed ?? 0 };
+      return { ...migration, total: Math.max(total, left), left, failed: failed ?? 0 };
     });
   }
 
   /** Returns the service to which what another one holds moves first. */
   #nextOf(service: string): string | undefined {
-    return this.#rows().find(({ source, state }) => source === service && state === 'running')?.target;
+    return this.#rows().find(({ from, state }) => from === service && state === 'running')?.to;
   }
 
   #rows(): MigrationRow[] {
-    return this.context.rows.exists ? all(this.sql, 'SELECT * FROM migration') : [];
+    const query = `SELECT source AS "from", target AS "to", state, started_at AS startedAt, total, stayed FROM migration`;
+    return this.context.rows.exists ? all(this.sql, query) : [];
   }
 }

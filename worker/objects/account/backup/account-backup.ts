@@ -4,6 +4,7 @@ import { parsed, shown } from '../../columns.ts';
 import { err, type Failure } from '../../result.ts';
 import { first, hasTable, insert } from '../../sql.ts';
 import type { AccountContext } from '../account-context.ts';
+import { bytesOf } from '../keys/reserved.ts';
 import { accountColumns } from '../tables.ts';
 import { sections, type Lists } from './backup-section.ts';
 
@@ -27,30 +28,14 @@ type BackupContext = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' 
 type SettingContext = Pick<BackupContext, 'sql' | 'settings'>;
 type RestoreProgress = { next: string | null; disabled: number };
 
-/**
- * Reads a page of the account.
- * @param cursor `next` of the page before it; undefined for the first one
- * @param limit items of all lists on a page
- */
-export function backupPage(
-  context: BackupContext,
-  accountId: string,
-  cursor: string | undefined,
-  limit: number,
-): RowPage {
+/** `cursor`: `next` of the page before; undefined for the first one. `limit`: items of all lists. */
+type PageRequest = { cursor: string | undefined; limit: number };
+
+/** Reads a page of the account. */
+export function backupPage(context: BackupContext, accountId: string, { cursor, limit }: PageRequest): RowPage {
   const account = cursor === undefined ? accountOf(context) : null;
-  const page: RowPage = {
-    accountId,
-    after: cursor ?? null,
-    next: null,
-    ...pairOf(context),
-    account,
-    keys: [],
-    files: [],
-    shares: [],
-    receipts: [],
-    events: [],
-  };
+  const lists = { keys: [], files: [], shares: [], receipts: [], events: [] };
+  const page: RowPage = { accountId, after: cursor ?? null, next: null, ...pairOf(context), account, ...lists };
   const first = parsePageStart(cursor ?? null);
   let left = limit;
   for (const [index, each] of [...sections.entries()].slice(first.index)) {
@@ -112,10 +97,7 @@ export function restorePage(context: BackupContext, page: RowPage): Failure | un
   }
   if (pairOf(context).pair !== page.pair) return err('conflict', otherPair);
   for (const each of sections) each.write(sql, page, now());
-  row.count(
-    page.files.length,
-    page.files.reduce((sum, { bytes }) => sum + bytes, 0),
-  );
+  row.count(page.files.length, bytesOf(page.files));
   sql.exec('UPDATE restore SET next = ?', page.next);
   return undefined;
 }

@@ -24,6 +24,8 @@ import { AccountCalls } from './account-calls.ts';
 /** An account with what it uses and may. */
 export type AdministeredAccount = { account: AccountRecord; usage: Usage; settings: Settings };
 
+type Restored = { unpinned: string[]; usage: Usage; keys: number };
+
 /** The operator's view of an account. Its caller has checked that it is the operator who asks. */
 export class AdministrationCalls extends AccountCalls {
   /** The account, what it uses, and what the operator has set. @returns `not_found` */
@@ -86,7 +88,7 @@ export class AdministrationCalls extends AccountCalls {
     if (row.open === undefined) return noAccount();
     if (isRestoring(sql)) return err('conflict', 'the account is being restored: its last page is still missing');
     row.markBackedUp();
-    const rows = backupPage(this.context, row.open.id, cursor, limit);
+    const rows = backupPage(this.context, row.open.id, { cursor, limit });
     const kept = await withRecords(env, rows.shares);
     return kept.ok ? { ok: true, page: { ...rows, shares: kept.shares } } : kept;
   }
@@ -97,10 +99,7 @@ export class AdministrationCalls extends AccountCalls {
    * @returns the IDs of files of which the pinning service holds no pin; `conflict`,
    * `invalid_request`, `overloaded`, and what `Pin` fails with
    */
-  async restore(
-    page: AccountPage,
-    requestId: string,
-  ): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
+  async restore(page: AccountPage, requestId: string): Promise<Result<Restored>> {
     const { row, files, sql, env, alarm } = this.context;
     const failure = this.context.transaction(() => restorePage(this.context, page));
     if (failure !== undefined) return failure;

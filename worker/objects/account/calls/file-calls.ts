@@ -22,6 +22,8 @@ const askMs = 60_000;
 /** Seconds after which those who change one file at once may try again. */
 const conflictSeconds = 1;
 
+type Receipt = Result<{ receipt: ReceiptRecord }>;
+
 /** The files of an account that are stored. */
 export class FileCalls extends AccountCalls {
   /** Time at which the objects of pins were last asked for removals, in ms. */
@@ -109,12 +111,7 @@ export class FileCalls extends AccountCalls {
    * @param version the only one that is deleted; undefined: any
    * @returns `conflict` where it has another version
    */
-  remove(
-    hash: string,
-    fileId: string,
-    requestId: string,
-    version: number | undefined,
-  ): Promise<Result<{ receipt: ReceiptRecord }>> {
+  remove(hash: string, fileId: string, requestId: string, version: number | undefined): Promise<Receipt> {
     const { files, erased } = this.context;
     return this.context.as(hash, 'delete', async ({ key }) => {
       const removed = this.context.transaction(() => {
@@ -159,7 +156,7 @@ export class FileCalls extends AccountCalls {
   }
 
   /** The receipt of a file that was deleted, or that has expired. */
-  receipt(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+  receipt(hash: string, fileId: string): Promise<Receipt> {
     return this.context.as(hash, 'read', async () => {
       // The alarm may be late.
       await this.sweep();
@@ -200,7 +197,7 @@ export class FileCalls extends AccountCalls {
     await erased();
   }
 
-  #receipt(fileId: string): Result<{ receipt: ReceiptRecord }> {
+  #receipt(fileId: string): Receipt {
     const receipt = this.context.receipts.find(fileId, this.context.now());
     return receipt === undefined ? err('not_found') : { ok: true, receipt };
   }
@@ -256,11 +253,7 @@ function removeAlone(
   uploads.remove(fileId);
   events.add({ action: `file.${reason}`, by, subject: fileId });
   const ended = shares.endOfFile(fileId, { by, requestId });
-  receipts.add(
-    file,
-    reason,
-    ended.map(({ id }) => id),
-    now(),
-  );
+  const endedIds = ended.map(({ id }) => id);
+  receipts.add(file, reason, endedIds, now());
   return { ended, message: outbox.add(referenceRemoval(file), { requestId }) };
 }

@@ -13,6 +13,9 @@ import { AccountCalls } from './account-calls.ts';
 import { deliverEnded } from './share-calls.ts';
 import { removeUploads } from './upload-finisher.ts';
 
+/** The IDs of keys that were revoked, and the shares that ended with them. */
+export type KeysEnded = { revoked: string[]; shares: EndedShare[] };
+
 /**
  * The keys of an account: what issues, lists and revokes them, the recovery that replaces them all,
  * and what they use.
@@ -55,11 +58,7 @@ export class KeyCalls extends AccountCalls {
    * Revokes a key with its shares and unfinished uploads, that of an invitation also with its
    * files: here first, where it counts, then in KV.
    */
-  revoke(
-    hash: string,
-    id: string,
-    options: RevokeOptions,
-  ): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
+  revoke(hash: string, id: string, options: RevokeOptions): Promise<Result<KeysEnded>> {
     return this.context.as(hash, 'keys', async ({ key }) => {
       const revocable = this.context.keys.revocable(key, id, options);
       if (!revocable.ok) return revocable;
@@ -156,13 +155,10 @@ export function revokeKeys(context: AccountContext, ids: readonly string[], by: 
 }
 
 /** Tells others of keys that were revoked. @returns what became of the shares */
-export async function deliverRevoked(
-  context: AccountContext,
-  { ended, messages, endsFiles }: RevokedKeys,
-): Promise<EndedShare[]> {
-  const fates = await deliverEnded(context, ended);
-  await context.deliver(messages);
-  if (endsFiles) await context.alarm.by(context.now());
+export async function deliverRevoked(context: AccountContext, revoked: RevokedKeys): Promise<EndedShare[]> {
+  const fates = await deliverEnded(context, revoked.ended);
+  await context.deliver(revoked.messages);
+  if (revoked.endsFiles) await context.alarm.by(context.now());
   await context.erased();
   return fates;
 }

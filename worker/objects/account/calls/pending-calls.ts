@@ -42,6 +42,8 @@ export type UploadTerms = {
  */
 type Begun = { first: FileRecord | undefined; allowance: Allowance | undefined };
 
+type Prepared = (PinPlan & { createdAt: number }) | { spki: Uint8Array };
+
 /** The pending uploads of an account. */
 export class PendingCalls extends AccountCalls {
   /**
@@ -132,11 +134,7 @@ export class PendingCalls extends AccountCalls {
    * has no allowance left for it, or there is a file with its name where it is to be the only one;
    * what `Pin` fails with
    */
-  prepare(
-    hash: string,
-    file: NewFile,
-    terms: UploadTerms,
-  ): Promise<Result<(PinPlan & { createdAt: number }) | { spki: Uint8Array }>> {
+  prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<Prepared>> {
     const { claims, files, parts, alarm, env, now } = this.context;
     return this.context.as(hash, storing, async ({ key, account: { id: account, spki } }) => {
       if (file.header !== null && !this.context.isCurrent(terms.spki)) return { ok: true, spki };
@@ -208,7 +206,7 @@ export class PendingCalls extends AccountCalls {
   #begin(claim: Claim | undefined, fileId: string, by: string, bytes: number): Result<Begun> {
     const { claims, files } = this.context;
     return this.context.transaction(() => {
-      const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, fileId);
+      const taken = claims.take(claim, fileId);
       if (!taken.ok) return taken;
       const first = taken.first === undefined ? undefined : files.find(taken.first);
       if (first !== undefined) return { ok: true, first, allowance: undefined };

@@ -1,12 +1,11 @@
 /** The rotation of an account's key pair, as the Worker calls it on the account's object. */
-import type { EndedShare } from '../../../../shared/api.ts';
 import { err, type Result } from '../../result.ts';
-import type { Caller } from '../account-context.ts';
+import type { Operation } from '../account-context.ts';
 import type { Recovery } from '../account-row.ts';
 import type { KeyMaterial } from '../keys/key-rows.ts';
 import type { Behind, Rewrapped } from '../keys/rotation-rows.ts';
 import { AccountCalls } from './account-calls.ts';
-import { deliverRevoked, revokeKeys } from './key-calls.ts';
+import { deliverRevoked, revokeKeys, type KeysEnded } from './key-calls.ts';
 
 /**
  * A pair that takes the place of another. `sealed`: its private key, sealed to the caller's API
@@ -47,10 +46,8 @@ export class RotationCalls extends AccountCalls {
    * it, nothing happens.
    * @returns what ended; `insufficient_scope`, `conflict` as for revoking keys
    */
-  begin(
-    hash: string,
-    { replaces, spki, sealed, previous, recovery }: NextPair,
-  ): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
+  begin(hash: string, next: NextPair): Promise<Result<KeysEnded>> {
+    const { replaces, spki, sealed, previous, recovery } = next;
     const { row, keys, events, rotation, outbox } = this.context;
     return this.#as(hash, async ({ key }) => {
       if (!this.context.isCurrent(replaces) || rotation.previous() !== null)
@@ -97,7 +94,7 @@ export class RotationCalls extends AccountCalls {
     });
   }
 
-  #as<T extends object>(hash: string, work: (caller: Caller) => Result<T> | Promise<Result<T>>): Promise<Result<T>> {
+  #as<T extends object>(hash: string, work: Operation<T>): Promise<Result<T>> {
     return this.context.as(hash, 'read', () => this.context.as(hash, 'keys', work));
   }
 }

@@ -76,10 +76,8 @@ export class ShareCalls extends AccountCalls {
       const { id, password, opens, expiresAt } = share;
       const origin = { share: id, account: account.id };
       const object = shareOf(this.context.env, id);
-      const made = await reached(
-        unreached,
-        async () => await object.create(origin, { record, password, opens, expiresAt }),
-      );
+      const kept = { record, password, opens, expiresAt };
+      const made = await reached(unreached, async () => await object.create(origin, kept));
       if (!made.ok) {
         this.context.transaction(() => shares.giveUp(id, made.code !== 'conflict'));
         return made;
@@ -91,10 +89,8 @@ export class ShareCalls extends AccountCalls {
       });
       if (isActive) return { ok: true, share };
       await deliverEnded(this.context, [this.context.transaction(() => shares.withdraw(id))]);
-      return err(
-        'conflict',
-        'the share was revoked while it was being created: a file of it was deleted, or the key revoked',
-      );
+      const why = 'a file of it was deleted, or the key revoked';
+      return err('conflict', `the share was revoked while it was being created: ${why}`);
     });
   }
 
@@ -139,10 +135,8 @@ export class ShareCalls extends AccountCalls {
       const end = expiresAt === undefined ? undefined : this.#newEnd(share, key, expiresAt);
       if (end?.ok === false) return end;
       const object = shareOf(this.context.env, id);
-      const changed = await reached<ChangedTerms>(
-        unreached,
-        async () => await object.change(key.id, { ...change, expiresAt: end?.expiresAt }),
-      );
+      const terms = { ...change, expiresAt: end?.expiresAt };
+      const changed = await reached<ChangedTerms>(unreached, async () => await object.change(key.id, terms));
       if (!changed.ok) return changed;
       if (changed.terms !== undefined) {
         const { time, ...terms } = changed.terms;
@@ -185,11 +179,8 @@ export class ShareCalls extends AccountCalls {
   #newEnd(share: ShareRecord, key: KeyRecord, expiresAt: number): Result<{ expiresAt: number }> {
     const { env, keys, files } = this.context;
     const end = shareEnd(env, expiresAt, share.createdAt);
-    if (end === undefined)
-      return err(
-        'invalid_request',
-        `a share lasts at most ${shareMaxima(env).days} days from when it was made, at this service`,
-      );
+    const most = `${shareMaxima(env).days} days from when it was made, at this service`;
+    if (end === undefined) return err('invalid_request', `a share lasts at most ${most}`);
     const maker = keys.list().find(({ id }) => id === share.createdBy);
     const keysEnd = Math.min(key.expiresAt ?? Infinity, maker?.expiresAt ?? Infinity);
     if (end > share.expiresAt && end > keysEnd) return err('forbidden', 'the share would outlive its key, or yours');

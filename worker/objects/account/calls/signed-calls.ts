@@ -75,11 +75,8 @@ export class SignedCalls extends AccountCalls {
     if (token?.alg === 'HS256')
       return err('gone', 'URLs that were signed with an earlier version have ended: sign it again');
     const key = token && row.open && keys.signerOf(token.keyId);
-    if (key?.signer === null)
-      return err(
-        'unauthorized',
-        'the API key of this URL is from an earlier version: send GET /v1/account with it once',
-      );
+    const older = 'the API key of this URL is from an earlier version: send GET /v1/account with it once';
+    if (key?.signer === null) return err('unauthorized', older);
     const isGenuine = token !== undefined && isSignedBy(key?.signer ?? noSigner, token);
     if (token === undefined || key === undefined || !isGenuine)
       return err('unauthorized', 'the signature of the URL is wrong, or its API key was revoked or has expired');

@@ -56,8 +56,12 @@ export type Commit = UploadProgress & {
   spki?: Uint8Array | undefined;
 };
 
+type Committed = { expiresAt: number } | { spki: Uint8Array };
+
 /** The file of an upload that begins. `isProvisional`: see `UploadTerms`. */
 type BegunFile = { details: FileDetails; isProvisional: boolean };
+/** `replayed`: a first request has begun it. */
+type Begun = { upload: UploadRecord; replayed: boolean };
 
 /**
  * The uploads of an account. An upload belongs to the API key that created it; no other key can
@@ -68,12 +72,8 @@ export class UploadCalls extends AccountCalls {
   readonly #running = new RunningRequests();
 
   /** Begins an upload, unless a first request with this claim has. */
-  create(
-    hash: string,
-    upload: NewUpload,
-    { details: asked, isProvisional }: BegunFile,
-    claim: Claim | undefined,
-  ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
+  create(hash: string, upload: NewUpload, file: BegunFile, claim: Claim | undefined): Promise<Result<Begun>> {
+    const { details: asked, isProvisional } = file;
     return this.context.adding(hash, storing, async ({ key }) => {
       const { uploads, claims, files, alarm, env, now } = this.context;
       const { uploadId, mode, length } = upload;
@@ -81,7 +81,7 @@ export class UploadCalls extends AccountCalls {
       const details = invited.ok ? { ...asked, expiresAt: invited.expiresAt } : asked;
       const expiresAt = restUntil(now(), key, details);
       const begun = this.context.transaction((): Result<{ first?: string }> => {
-        const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, uploadId);
+        const taken = claims.take(claim, uploadId);
         if (!taken.ok || taken.first !== undefined) return taken;
         const failure =
           (invited.ok ? undefined : invited) ??
@@ -184,12 +184,8 @@ export class UploadCalls extends AccountCalls {
    * the account's new public key; `upload_busy` where another request has it; `quota_exceeded`,
    * which ends it, where its key has no room for so much
    */
-  commit(
-    hash: string,
-    uploadId: string,
-    lease: string,
-    { partId, ending, spki, ...progress }: Commit,
-  ): Promise<Result<{ expiresAt: number } | { spki: Uint8Array }>> {
+  commit(hash: string, uploadId: string, lease: string, commit: Commit): Promise<Result<Committed>> {
+    const { partId, ending, spki, ...progress } = commit;
     return this.context.as(hash, storing, async ({ key, account }) => {
       const isSealed = ending !== undefined && ending.header !== null;
       if (isSealed && !this.context.isCurrent(spki)) return { ok: true, spki: account.spki };
@@ -258,10 +254,8 @@ export class UploadCalls extends AccountCalls {
     if (expired.some(({ state }) => state === 'open')) await erased();
     const finishing = due.filter(({ state }) => state === 'finishing');
     for (const { uploadId } of finishing) uploads.update(uploadId, { due: now() + retryMs(1) });
-    await settlesWithin(
-      orLog({ event: 'upload.finish' }, () => this.#finish(finishing)),
-      finishingMs,
-    );
+    const finished = orLog({ event: 'upload.finish' }, () => this.#finish(finishing));
+    await settlesWithin(finished, finishingMs);
   }
 
   async #finish(finishing: readonly UploadRecord[]): Promise<void> {

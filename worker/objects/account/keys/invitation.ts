@@ -44,11 +44,8 @@ export function invitedEnd(
   if (!isInvitation(key)) return { ok: true, expiresAt };
   if (mode === 'encrypted') return err('insufficient_scope', 'this needs a key with the scope write');
   const end = shareEnd(env, expiresAt, nowMs);
-  if (end === undefined)
-    return err(
-      'invalid_request',
-      `a file of an invitation lasts at most ${shareMaxima(env).days} days at this service`,
-    );
+  const most = `${shareMaxima(env).days} days at this service`;
+  if (end === undefined) return err('invalid_request', `a file of an invitation lasts at most ${most}`);
   const latest = key.expiresAt ?? Infinity;
   if (expiresAt !== null && end > latest) return err('forbidden', 'the file would outlive your key');
   return { ok: true, expiresAt: Math.min(end, latest) };

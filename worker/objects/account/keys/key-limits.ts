@@ -107,11 +107,8 @@ export function exceedsAllowance(
   if (fileBytes !== undefined && bytes > fileBytes)
     return full(`the limits of the API key leave ${fileBytes} bytes for a file`);
   // Without a number: a key without `read` does not see what the account uses.
-  if (accountBytes !== undefined && bytes > accountBytes)
-    return {
-      ...err('quota_exceeded', 'the account has reached its quota, or a key that made yours its limits'),
-      hint: overQuota,
-    };
+  const reached = 'the account has reached its quota, or a key that made yours its limits';
+  if (accountBytes !== undefined && bytes > accountBytes) return { ...err('quota_exceeded', reached), hint: overQuota };
   return undefined;
 }
 

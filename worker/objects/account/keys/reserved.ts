@@ -31,7 +31,7 @@ export function reservedBy(sql: SqlStorage, except?: string): Reserved[] {
     .map(({ apiKey, mode, bytes }) => ({ apiKey, bytes: storedBytes(mode, bytes) }));
 }
 
-/** The bytes of some of them altogether. */
-export function bytesOf(reserved: readonly Reserved[]): number {
-  return reserved.reduce((sum, { bytes }) => sum + bytes, 0);
+/** Adds up the bytes of uploads, files or parts. */
+export function bytesOf(some: readonly { bytes: number }[]): number {
+  return some.reduce((sum, { bytes }) => sum + bytes, 0);
 }

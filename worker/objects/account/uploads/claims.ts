@@ -39,8 +39,9 @@ type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs()
  * renews nothing, so the next one takes its claim over.
  */
 export class Claims extends StorageRows<ClaimOptions> {
-  /** Claims for a new file, or finds the file of the first request. */
-  take(claim: Claim, fileId: string): Result<{ first?: string }> {
+  /** Claims for a new file, if it has a claim, or finds the file of the first request. */
+  take(claim: Claim | undefined, fileId: string): Result<{ first?: string }> {
+    if (claim === undefined) return { ok: true };
     this.expire();
     const { apiKey, route, name } = claim;
     const query = `SELECT fingerprint, file_id, expires_at FROM idempotency WHERE ${isClaim}`;
