@@ -13,13 +13,13 @@ import type { Env } from '../../env.ts';
 import { Alarm, backoffMs, everyStep, soonest } from '../alarm.ts';
 import type { MetricsBinding } from '../metrics/metrics-binding.ts';
 import { tellRefusal } from '../metrics/seen-refusals.ts';
-import { BlockIndex, type BlockShard } from './block-index.ts';
+import { BlockIndex } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breakers.ts';
 import { CidQueue, waitMs } from './cid-queue.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ObjectCalls } from './stores/object-calls.ts';
-import { ObjectRows, type ObjectShard } from './stores/object-rows.ts';
+import { ObjectRows } from './stores/object-rows.ts';
 import type { PinPlan } from './pin-ownership.ts';
 import { backendPin, byReadPriority, type BackendPin } from './backend-pin.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
@@ -37,11 +37,7 @@ import { err, unwrap, type Result } from '../result.ts';
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = MetricsBinding & {
-  PIN: {
-    getByName(
-      name: string,
-    ): BlockShard & { objects: ObjectShard; migrations(): PromiseLike<Result<{ migrations: Migration[] }>> };
-  };
+  PIN: { getByName(name: string): Pick<Pin, 'addBlocks' | 'removeBlocks' | 'objects' | 'migrations'> };
   ACCOUNT: { getByName(name: string): RemovalLog & { readonly pending: UploadLog } };
 };
 

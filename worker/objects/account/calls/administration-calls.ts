@@ -5,14 +5,8 @@ import { count } from '../../sql.ts';
 import { accountGauges, type AccountGauges } from '../account-gauges.ts';
 import type { AccountRecord, Usage } from '../account-row.ts';
 import type { Settings } from '../account-settings.ts';
-import {
-  backupPage,
-  endRestore,
-  isRestoring,
-  restorePage,
-  setDisabled,
-  type AccountPage,
-} from '../backup/account-backup.ts';
+import { backupPage, endRestore, isRestoring, restorePage, setDisabled } from '../backup/account-backup.ts';
+import type { AccountPage } from '../backup/account-backup.ts';
 import { restoreReferences } from '../backup/restore-references.ts';
 import { restoreRecords, withRecords } from '../backup/share-records.ts';
 import { reached } from '../delivery.ts';

@@ -4,13 +4,8 @@ import { shareEnd, shareMaxima } from '../../../env.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import type { NewTerms, Opening } from '../../share/openings.ts';
 import { shareOf } from '../../share/share-binding.ts';
-import {
-  shareRetentionMs,
-  type ChangedTerms,
-  type NewRecord,
-  type ShareStatus,
-  type TermsChange,
-} from '../../share/share.ts';
+import { shareRetentionMs } from '../../share/share.ts';
+import type { ChangedTerms, NewRecord, ShareStatus, TermsChange } from '../../share/share.ts';
 import type { AccountContext } from '../account-context.ts';
 import { wasBackedUp } from '../account-row.ts';
 import { reached } from '../delivery.ts';

@@ -113,9 +113,7 @@ export class FileRows extends StorageRows<Others> {
     const { reserved, promised, isForInvitation } = taken;
     const left = this.context.settings.allowanceBytes(bytesOf(reserved));
     const quota = leftBeside(promised, 'bytes', left ?? Infinity, isForInvitation === true ? undefined : by);
-    const allowance = this.#limits.allowance(by, taken);
-    const least = Math.min(quota, allowance.accountBytes ?? Infinity);
-    return { ...allowance, accountBytes: least === Infinity ? undefined : least };
+    return this.#limits.allowance(by, taken, quota);
   }
 
   /**

@@ -1,12 +1,6 @@
 /** Receipts of deleted files, as rows: of the files themselves nothing is left. */
-import {
-  type ContentKind,
-  type DeletionReason,
-  type EndedShare,
-  type KeyFate,
-  receiptDays,
-  type RemovedPin,
-} from '../../../../shared/api.ts';
+import { receiptDays } from '../../../../shared/api.ts';
+import type { ContentKind, DeletionReason, EndedShare, KeyFate, RemovedPin } from '../../../../shared/api.ts';
 import { dayMs } from '../../../../shared/time.ts';
 import { recordsOf, rowOf, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';

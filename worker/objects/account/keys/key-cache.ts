@@ -62,15 +62,9 @@ export async function readCachedKey(store: KVNamespace, hash: string): Promise<C
 
 /** The record of an API key, as KV has it. @param account the ID of its account */
 export function keyEntry(account: string, key: KeyRecord & { hash: string }): KvEntry {
-  const record: CachedKey = {
-    v: 1,
-    id: key.id,
-    account,
-    label: key.label,
-    scopes: key.scopes,
-    createdAt: isoTime(key.createdAt),
-    createdBy: key.createdBy,
-    expiresAt: isoTime(key.expiresAt),
-  };
+  const { id, label, scopes, createdBy } = key;
+  const createdAt = isoTime(key.createdAt);
+  const expiresAt = isoTime(key.expiresAt);
+  const record: CachedKey = { v: 1, id, account, label, scopes, createdAt, createdBy, expiresAt };
   return { name: kvKeyName(key.hash), value: JSON.stringify(record) };
 }

@@ -136,14 +136,15 @@ export class KeyLimits extends StorageRows {
   /**
    * Returns what a key may still store besides what is taken, by its own limits and those of its
    * ancestors. Without a number for a key without `read` where what others store counts in it.
+   * @param accountBytes by the quota of the account; Infinity without one
    */
-  allowance(id: string, taken: Taken): Allowance {
+  allowance(id: string, taken: Taken, accountBytes: number): Allowance {
     const query = `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
       FROM key_limit WHERE key_id IN (SELECT id FROM line)`;
     type Left = { key_id: string; files: number | null; bytes: number | null; file: number | null };
     const limits = all<Left>(this.sql, query, JSON.stringify([id]));
     const lines = limits.length === 0 ? undefined : this.#linesOf([...taken.reserved, ...taken.promised]);
-    const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
+    const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes };
     const scopes = list<string>(this.sql, 'SELECT scopes FROM api_key WHERE id = ?', id)[0]?.split(' ') ?? [];
     const isExact = taken.isForInvitation === true || scopes.includes('read');
     const by = taken.isForInvitation === true ? undefined : id;

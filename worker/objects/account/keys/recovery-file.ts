@@ -3,14 +3,8 @@
  * and a secret. The private key alone recovers nothing, because every API key with `read` can
  * unseal it; of the secret the account keeps a hash.
  */
-import {
-  decodePem,
-  encodePem,
-  encrypt,
-  newSecretText,
-  parseRecipients,
-  type Recipient,
-} from '../../../../shared/crypto/index.ts';
+import { decodePem, encodePem, encrypt, newSecretText, parseRecipients } from '../../../../shared/crypto/index.ts';
+import type { Recipient } from '../../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../../shared/errors.ts';
 import type { Recovery } from '../account-row.ts';
 

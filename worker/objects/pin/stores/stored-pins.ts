@@ -16,15 +16,8 @@ import {
 import { concat } from '../../../../shared/streams/concat.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
-import {
-  encodeIndex,
-  indexOf,
-  maxIndexBytes,
-  tooManyNodes,
-  type DataObject,
-  type ObjectIndex,
-  type StoredObjects,
-} from '../../../backends/objects/object-index.ts';
+import { encodeIndex, indexOf, maxIndexBytes, tooManyNodes } from '../../../backends/objects/object-index.ts';
+import type { DataObject, ObjectIndex, StoredObjects } from '../../../backends/objects/object-index.ts';
 import { fixedLength } from '../../../backends/objects/fixed-length.ts';
 import { sourceError, type SourceError } from '../../../backends/source-error.ts';
 import { err, unwrap, type Result } from '../../result.ts';
