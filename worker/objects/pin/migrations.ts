@@ -115,7 +115,7 @@ export class Migrations extends StorageRows<MigrationsOptions> {
   }
 
   #rows(): MigrationRow[] {
-    const query = `SELECT source AS "from", target AS "to", state, started_at AS startedAt, total, stayed FROM migration`;
-    return this.context.rows.exists ? all(this.sql, query) : [];
+    const columns = 'source AS "from", target AS "to", state, started_at AS startedAt, total, stayed';
+    return this.context.rows.exists ? all(this.sql, `SELECT ${columns} FROM migration`) : [];
   }
 }

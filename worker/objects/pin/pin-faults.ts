@@ -5,11 +5,11 @@ import { errorText, log, type LogLine } from '../../log.ts';
 import { err, toFailure, type Result } from '../result.ts';
 
 /** Faults of a service, or of its configuration, that its other rows have as well. */
-const faults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'backend_changed', 'disk_full'] as const;
+const wideFaults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'backend_changed', 'disk_full'] as const;
 
 /** Tells whether an error is one of those. */
 export function isServiceFault(error: unknown): error is SealpinError {
-  return !isMissing(error) && isSealpinError(error, ...faults);
+  return !isMissing(error) && isSealpinError(error, ...wideFaults);
 }
 
 /** Tells whether a pin found a block missing: it was collected, and must be sent again. */

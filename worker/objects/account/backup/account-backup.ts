@@ -4,7 +4,7 @@ import { parsed, shown } from '../../columns.ts';
 import { err, type Failure } from '../../result.ts';
 import { first, hasTable, insert } from '../../sql.ts';
 import type { AccountContext } from '../account-context.ts';
-import { bytesOf } from '../keys/reserved.ts';
+import { totalBytes } from '../keys/reserved.ts';
 import { accountColumns } from '../tables.ts';
 import { sections, type Lists } from './backup-section.ts';
 
@@ -28,7 +28,7 @@ type BackupContext = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' 
 type SettingContext = Pick<BackupContext, 'sql' | 'settings'>;
 type RestoreProgress = { next: string | null; disabled: number };
 
-/** `cursor`: `next` of the page before; undefined for the first one. `limit`: items of all lists. */
+/** `cursor`: `next` of the page before; undefined for the first. `limit`: items of all lists. */
 type PageRequest = { cursor: string | undefined; limit: number };
 
 /** Reads a page of the account. */
@@ -97,7 +97,7 @@ export function restorePage(context: BackupContext, page: RowPage): Failure | un
   }
   if (pairOf(context).pair !== page.pair) return err('conflict', otherPair);
   for (const each of sections) each.write(sql, page, now());
-  row.count(page.files.length, bytesOf(page.files));
+  row.count(page.files.length, totalBytes(page.files));
   sql.exec('UPDATE restore SET next = ?', page.next);
   return undefined;
 }

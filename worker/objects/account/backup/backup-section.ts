@@ -37,7 +37,7 @@ export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events' | 
 };
 type ItemOf<K extends keyof Lists> = NonNullable<Lists[K]>[number];
 
-type Row = Record<string, SqlStorageValue>;
+type ListRow = Record<string, SqlStorageValue>;
 
 /** One of the lists. */
 export type Section = {
@@ -60,7 +60,7 @@ type ListOptions<T> = {
    */
   query: string;
   /** Makes an item of its row. */
-  show(row: Row): T;
+  show(row: ListRow): T;
   /** Writes the rows of an item. */
   add(sql: SqlStorage, item: T, nowMs: number): void;
 };
@@ -69,7 +69,7 @@ function section<K extends keyof Lists>(name: K, { letter, query, show, add }: L
   return {
     letter,
     read(sql, page, after, limit) {
-      const found = all<Row & { position: string | number }>(sql, query, after, limit + 1);
+      const found = all<ListRow & { position: string | number }>(sql, query, after, limit + 1);
       const taken = found.slice(0, limit);
       // Earlier versions do not know all lists.
       if (taken.length > 0) page[name] = taken.map(show) as Lists[K];
@@ -90,7 +90,7 @@ const limitColumns = {
   storedFiles: integer('files'),
   storedBytes: integer('bytes'),
 };
-const texts = json<string[]>('texts');
+const listOfTexts = json<string[]>('texts');
 const signedUseColumns = { apiKey: text('api_key'), name: text('name'), expiresAt: time('expires_at') };
 
 /**
@@ -99,8 +99,8 @@ const signedUseColumns = { apiKey: text('api_key'), name: text('name'), expiresA
  */
 export const sections: readonly Section[] = [
   /**
-   * API keys, also revoked ones. What counts for their limits is counted with the files, since pages
-   * are of different times.
+   * API keys, also revoked ones. What counts for their limits is counted with the files, since
+   * pages are of different times.
    */
   section('keys', {
     letter: 'k',
@@ -131,10 +131,10 @@ export const sections: readonly Section[] = [
       FROM ${files} WHERE state = 'ready' AND seq > CAST(? AS INTEGER) ORDER BY seq LIMIT ?`,
     show(row) {
       const { rewrapped, details, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
-      const names = texts.read(row['names'] ?? null);
+      const names = listOfTexts.read(row['names'] ?? null);
       return {
         ...file,
-        tags: texts.read(row['tags'] ?? null),
+        tags: listOfTexts.read(row['tags'] ?? null),
         denied: row['denied'] === 1,
         // Earlier versions know none of these members.
         ...(details !== null && { details }),

@@ -61,7 +61,7 @@ type Committed = { expiresAt: number } | { spki: Uint8Array };
 /** The file of an upload that begins. `isProvisional`: see `UploadTerms`. */
 type BegunFile = { details: FileDetails; isProvisional: boolean };
 /** `replayed`: a first request has begun it. */
-type Begun = { upload: UploadRecord; replayed: boolean };
+type BegunUpload = { upload: UploadRecord; replayed: boolean };
 
 /**
  * The uploads of an account. An upload belongs to the API key that created it; no other key can
@@ -72,7 +72,7 @@ export class UploadCalls extends AccountCalls {
   readonly #running = new RunningRequests();
 
   /** Begins an upload, unless a first request with this claim has. */
-  create(hash: string, upload: NewUpload, file: BegunFile, claim: Claim | undefined): Promise<Result<Begun>> {
+  create(hash: string, upload: NewUpload, file: BegunFile, claim: Claim | undefined): Promise<Result<BegunUpload>> {
     const { details: asked, isProvisional } = file;
     return this.context.adding(hash, storing, async ({ key }) => {
       const { uploads, claims, files, alarm, env, now } = this.context;

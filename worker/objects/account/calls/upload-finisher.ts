@@ -19,7 +19,7 @@ import type { AccountContext } from '../account-context.ts';
 import { addReference } from '../delivery.ts';
 import type { NewFile } from '../files/file-rows.ts';
 import { referenceRemoval } from '../outbox.ts';
-import { bytesOf } from '../keys/reserved.ts';
+import { totalBytes } from '../keys/reserved.ts';
 import type { UploadRecord } from '../uploads/upload-rows.ts';
 import { pendingMs } from './pending-calls.ts';
 
@@ -184,7 +184,7 @@ export class UploadFinisher extends WithContext<AccountContext> {
 
   async #leaves({ uploadId, tail }: UploadRecord): Promise<Leaves> {
     const parts = this.context.parts.pinned(uploadId);
-    const before = bytesOf(parts);
+    const before = totalBytes(parts);
     // An empty file is one empty leaf.
     const lastLeaf = tail.length > 0 || before === 0 ? tail : undefined;
     const digests = concat(...parts.map((part) => part.digests), ...(lastLeaf ? [await sha256(lastLeaf)] : []));

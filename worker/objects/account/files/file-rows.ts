@@ -10,7 +10,7 @@ import type { AccountSettings } from '../account-settings.ts';
 import type { EventRows } from '../event-rows.ts';
 import { exceedsAllowance, KeyLimits, type Allowance, type Taken } from '../keys/key-limits.ts';
 import { leftBeside, promisedIn } from '../keys/promised.ts';
-import { bytesOf, reservedBy } from '../keys/reserved.ts';
+import { totalBytes, reservedBy } from '../keys/reserved.ts';
 import type { Rewrapped } from '../keys/rotation-rows.ts';
 import { changeColumns, detailColumns, fileColumns, sealedColumns } from '../tables.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
@@ -111,7 +111,7 @@ export class FileRows extends StorageRows<Others> {
 
   #allowance(by: string, taken: Taken): Allowance {
     const { reserved, promised, isForInvitation } = taken;
-    const left = this.context.settings.allowanceBytes(bytesOf(reserved));
+    const left = this.context.settings.allowanceBytes(totalBytes(reserved));
     const quota = leftBeside(promised, 'bytes', left ?? Infinity, isForInvitation === true ? undefined : by);
     return this.#limits.allowance(by, taken, quota);
   }

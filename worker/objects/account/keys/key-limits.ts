@@ -3,7 +3,7 @@ import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, insert, list } from '../../sql.ts';
 import { leftBeside, type Promised } from './promised.ts';
-import { bytesOf, type Reserved } from './reserved.ts';
+import { totalBytes, type Reserved } from './reserved.ts';
 
 /**
  * Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file.
@@ -154,7 +154,7 @@ export class KeyLimits extends StorageRows {
       // An invitation's own limits are what it was promised.
       const promised = taken.promised.filter((each) => counts(each) && each.apiKey !== limit.key_id);
       const files = leftBeside(promised, 'files', (limit.files ?? Infinity) - counted.length, by);
-      const bytes = leftBeside(promised, 'bytes', (limit.bytes ?? Infinity) - bytesOf(counted), by);
+      const bytes = leftBeside(promised, 'bytes', (limit.bytes ?? Infinity) - totalBytes(counted), by);
       if (!isExact && limit.key_id !== id) {
         const most = files < 1 ? noFile : Math.min(bytes, limit.file ?? Infinity);
         allowance.accountBytes = Math.min(allowance.accountBytes, most);

@@ -3,7 +3,7 @@
  * account and in the limits of the keys that they descend from, for as long as they last.
  */
 import { all } from '../../sql.ts';
-import { bytesOf, type Reserved } from './reserved.ts';
+import { totalBytes, type Reserved } from './reserved.ts';
 
 /** Room that an invitation still has; 0 where its key has no such limit. */
 export type Promised = { apiKey: string; files: number; bytes: number };
@@ -15,7 +15,7 @@ export function promisedIn(sql: SqlStorage, reserved: readonly Reserved[], nowMs
     WHERE scopes = 'send' AND revoked_at IS NULL AND coalesce(expires_at > ?, 1)`;
   return all<Promised>(sql, query, nowMs).map(({ apiKey, files, bytes }) => {
     const own = reserved.filter((each) => each.apiKey === apiKey);
-    return { apiKey, files: Math.max(0, files - own.length), bytes: Math.max(0, bytes - bytesOf(own)) };
+    return { apiKey, files: Math.max(0, files - own.length), bytes: Math.max(0, bytes - totalBytes(own)) };
   });
 }
 

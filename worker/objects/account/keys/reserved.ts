@@ -32,6 +32,6 @@ export function reservedBy(sql: SqlStorage, except?: string): Reserved[] {
 }
 
 /** Adds up the bytes of uploads, files or parts. */
-export function bytesOf(some: readonly { bytes: number }[]): number {
+export function totalBytes(some: readonly { bytes: number }[]): number {
   return some.reduce((sum, { bytes }) => sum + bytes, 0);
 }
