@@ -24,10 +24,7 @@ export function err(code: Code, detail?: string, retryAfterSeconds?: number): Fa
   return { ok: false, code, detail, retryAfterSeconds };
 }
 
-/**
- * Turns an error that an object has met into a failure. The detail of a system fault stays in the
- * log.
- */
+/** Turns an error into a failure. The detail of a system fault stays in the log. */
 export function toFailure(error: SealpinError): Failure {
   const { code, hint, message, retryAfterSeconds } = error;
   return { ...err(code, describe(code).fault === 'user' ? message : undefined, retryAfterSeconds), hint };

@@ -1,7 +1,4 @@
-/**
- * The parts of an account's object that its calls share: its rows, its clock and alarm, and who may
- * call.
- */
+/** Parts of an account's object that its calls share: rows, clock, alarm, and who may call. */
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { Alarm, backoffMs, soonest } from '../alarm.ts';
 import type { Removal } from '../pin/pin-steps.ts';
@@ -36,9 +33,7 @@ type Host = {
   env: AccountEnv;
   /** The clock, in ms. */
   now(): number;
-  /**
-   * Runs after headers, records or sealed keys are overwritten and before the result is returned.
-   */
+  /** Runs after headers, records or keys are overwritten, and before the result is returned. */
   erased(): Promise<void>;
   /** Duration of a claim, for tests. */
   leaseMs(): number;

@@ -15,16 +15,10 @@ export type Usage = Pick<WholeAccountRow, 'files' | 'bytes'>;
 /** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
 export type Recovery = { file: Uint8Array; secretHash: string };
 
-/**
- * `key`: the recovery key as text. `secretHash` is null where an older version wrote the file,
- * without a secret.
- */
+/** `key`: the recovery key as text. `secretHash`: null in a file of an older version. */
 export type StoredRecovery = { file: Uint8Array; key: string; secretHash: string | null };
 
-/**
- * The account in an object's storage. Objects exist for every name, most of them without an
- * account.
- */
+/** The account in an object's storage. Objects exist for every name, most without an account. */
 export class AccountRow extends StorageRows {
   #id: string | undefined;
   #open: AccountRecord | undefined;
@@ -119,10 +113,7 @@ function openOf({ id, label, spki, recoveryKey, createdAt }: WholeAccountRow): A
   return { id, label, spki, recoveryKey, createdAt };
 }
 
-/**
- * Tells whether a backup of the account was ever fetched, or may have been before this was
- * recorded.
- */
+/** Tells whether a backup was ever fetched, or may have been before this was recorded. */
 export function wasBackedUp(sql: SqlStorage): boolean {
   return exists(sql, 'account WHERE backed_up = 1');
 }

@@ -22,9 +22,7 @@ export class AccountSettings extends StorageRows {
     return settings;
   }
 
-  /**
-   * Tells whether the account is in the operator's list, as accounts of earlier versions are not.
-   */
+  /** Tells whether the operator's list has the account; those of earlier versions it lacks. */
   get isListed(): boolean {
     return this.#row()?.listed === true;
   }
@@ -38,10 +36,7 @@ export class AccountSettings extends StorageRows {
     this.#write({ listed: true });
   }
 
-  /**
-   * Returns the bytes that the account may still store besides what is reserved; undefined without
-   * a quota.
-   */
+  /** Returns the bytes that may be stored besides what is reserved; undefined without a quota. */
   allowanceBytes(reservedBytes: number): number | undefined {
     const query = 'SELECT quota_bytes - bytes FROM account, account_setting WHERE quota_bytes NOT NULL';
     const [left] = list<number>(this.sql, query);

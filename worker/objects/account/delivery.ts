@@ -1,7 +1,4 @@
-/**
- * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox
- * to `Pin` and `Share`.
- */
+/** Delivery of references to `Pin`, and of messages to `Pin` and `Share`. */
 import type { Env } from '../../env.ts';
 import type { LogLine } from '../../log.ts';
 import type { Delivered, KvMessage, Message } from './outbox.ts';
@@ -61,10 +58,7 @@ export async function reached<T extends object>(about: LogLine, work: () => Prom
   return await answered(about, work, err('overloaded', undefined, 2));
 }
 
-/**
- * The services at which some pin is being removed. Throws what `unwrap` throws where one of the
- * objects does not respond.
- */
+/** The services at which pins are being removed. Throws as `unwrap`. */
 export async function removingAt(env: PinBinding): Promise<Set<string>> {
   const answers = await askShards(env, (pin) => unwrap(pin.removing()));
   return new Set(answers.flatMap(({ services }) => services));

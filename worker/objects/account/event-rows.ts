@@ -35,15 +35,11 @@ const maxAdded = 5000;
 export type EventRecord = RecordOf<typeof eventColumns>;
 
 /**
- * `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; ''
- * for the account.
+ * `by`: the ID of the API key that did it. `subject`: of what it happened to; '' for the account.
  */
 export type NewEvent = Pick<EventRecord, 'action' | 'by' | 'subject'>;
 
-/**
- * `next`: where the next page begins; undefined before the first event. `more`: whether there is
- * one already.
- */
+/** `next`: where the next page begins; undefined before any event. `more`: there is one already. */
 export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
 
 /** The key that reads. */
@@ -156,10 +152,7 @@ export class EventRows extends StorageRows<{ now(): number }> {
     this.sql.exec('DELETE FROM event WHERE seq = ?', last);
   }
 
-  /**
-   * Removes the oldest events, up to the first that is still kept, in a transaction of the
-   * caller's.
-   */
+  /** Removes the oldest events up to the first that is kept, in a transaction of the caller's. */
   prune(): void {
     const oldest = `(SELECT seq FROM event WHERE seq < coalesce(
       (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`;

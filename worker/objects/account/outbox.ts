@@ -24,10 +24,7 @@ export function referenceRemoval({ cid, service, fileId }: Record<'cid' | 'servi
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
-/**
- * Outcome of removals: altogether, and at each service of those CIDs. A message to `Share` or KV
- * has no pins.
- */
+/** Outcome of removals: altogether, and at each service. Messages to `Share` or KV have no pins. */
 export type Delivered = { status: Removal; pins: RemovedPin[] };
 
 /** Sends a message; one that succeeds is acknowledged. */
@@ -43,9 +40,7 @@ type OutboxRow = {
   request_id: string | null;
 };
 
-/**
- * Number of messages that one alarm delivers, so that it stays within the subrequests of one event.
- */
+/** Number of messages that one alarm delivers, within the subrequests of one event. */
 const maxSent = 200;
 /**
  * Time after which an alarm sends no more to `Pin`, in ms: a backend that hangs answers after some

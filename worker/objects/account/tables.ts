@@ -95,10 +95,7 @@ export const fileColumns = {
   due: optional(time('due')),
 };
 
-/**
- * Details of a file that its upload brings: kept from when the upload begins, before the file has a
- * row.
- */
+/** Details of a file that its upload brings, which are kept before the file has a row. */
 export const detailColumns = { expiresAt: optional(time('expires_at')) };
 
 type Description = Pick<FileInfo, 'metadata' | 'tags'>;
@@ -119,10 +116,7 @@ export const changeColumns = {
   rewrapped: counter('rewrapped'),
 };
 
-/**
- * Details of a file known to its owner alone. In a table of its own, whose rows move for nothing
- * else.
- */
+/** Details of a file known to its owner alone, in a table whose rows move for nothing else. */
 export const sealedColumns = { details: optional(bytes('details')) };
 
 export const uploadColumns = {

@@ -13,10 +13,7 @@ const addToSum = 'ON CONFLICT (name, labels) DO UPDATE SET value = value + exclu
 /** A sum. `labels`: as Prometheus writes them between braces, which also identifies it. */
 export type Counter = { name: string; labels: string; value: number };
 
-/**
- * Sightings of a pinning service that takes no new files: why, since when, and when it was last
- * seen; times in ms.
- */
+/** A pinning service that takes no new files: why, since when, when last seen; times in ms. */
 export type Refusal = { service: string; code: string; since: number; seenAt: number };
 
 /** The sums of all isolates, and what was seen of services that take no new files. */

@@ -7,10 +7,7 @@ export type BackendPin = Pick<PinRow, 'service' | 'state' | 'reason'> & SeenAt;
 /** Times of a row, in ms, by the names that callers have for them. */
 export type SeenAt = { checkedAt: number | null; verifiedAt: number | null };
 
-/**
- * The services that hold a CID, or may have some of its blocks, in the order in which they are
- * asked for blocks.
- */
+/** The services that may have blocks of a CID, in the order in which they are asked. */
 export function byReadPriority(rows: readonly PinRow[]): string[] {
   const rank = ({ state, suspect }: PinRow): number => (state === 'live' ? 0 : 2) + suspect;
   const held = rows.filter(({ state }) => state === 'live' || state === 'lost');

@@ -32,10 +32,7 @@ type IndexContext = {
   now(): number;
 };
 
-/**
- * Number of failed attempts to write or remove the rows of a root, and the request from which the
- * work follows, if any.
- */
+/** Number of failed attempts, and the request from which the work follows, if any. */
 type DueRoot = { attempts: number; request_id: string | null };
 
 /** Times that the nodes of a file, and each of them, may take, in ms: a file of 32 GiB has 190. */

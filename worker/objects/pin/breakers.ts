@@ -9,10 +9,7 @@ import type { PinRow, PinRows } from './pin-rows.ts';
 
 type BreakerRow = { failures: number; open_until: number };
 
-/**
- * The breakers in an object's storage, one for each service that did not respond to its last
- * request.
- */
+/** The breakers in storage, one for each service that did not answer its last request. */
 export class Breakers extends StorageRows {
   /** Returns the time until which a service is not asked, in ms; 0 if it may be. */
   openUntil(service: string): number {

@@ -1,7 +1,4 @@
-/**
- * Pieces of a file on their way from the services that hold it to another one. Every block is
- * verified before it is passed on.
- */
+/** Copies of pieces of a file, each block of which is verified before it is passed on. */
 import { openFile, parseCid, readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
 import type { PinningService } from '../../backends/contract.ts';
 import { onFailure } from '../../backends/on-failure.ts';
@@ -9,9 +6,7 @@ import { sourceError } from '../../backends/source-error.ts';
 import { blockMs } from './pin-steps.ts';
 
 type CopyOptions = {
-  /**
-   * The first byte of the piece, which is the first of a leaf, and how many bytes it has at most.
-   */
+  /** First byte of the piece, which begins a leaf, and how many it has at most. */
   start: number;
   bytes: number;
   signal: AbortSignal;

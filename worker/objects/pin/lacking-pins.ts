@@ -29,9 +29,7 @@ const eachMs = 10_000;
 
 /** The pins of an object that lack copies. */
 export class LackingPins extends WithContext<Pick<WorkContext, 'rows' | 'now'>> {
-  /**
-   * Time until which the pins of a service are looked at because one has its copies again, in ms.
-   */
+  /** Times until which pins of a service are looked at, since one has its copies again, in ms. */
   readonly #wakingUntil = new Map<string, number>();
 
   /**

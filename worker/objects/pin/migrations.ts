@@ -29,10 +29,7 @@ type MigrationsOptions = { rows: PinRows; now(): number };
 
 /** The migrations in an object's storage; one for each service that is left. */
 export class Migrations extends StorageRows<MigrationsOptions> {
-  /**
-   * Returns the service at which what another one holds ends up; undefined if it stays. `begin`
-   * makes no circles.
-   */
+  /** Returns where what a service holds ends up; undefined: it stays. `begin` makes no circles. */
   targetOf(service: string): string | undefined {
     const next = this.#nextOf(service);
     return next === undefined ? undefined : (this.targetOf(next) ?? next);

@@ -1,7 +1,4 @@
-/**
- * Check of a pin and its bytes at a service: what a row of a `Pin` object says is asked and read,
- * not believed.
- */
+/** Check of a pin and its bytes: what a row says is asked and read, not believed. */
 import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { serviceId } from '../../env.ts';
 import { log, orLog } from '../../log.ts';
@@ -35,10 +32,7 @@ const parts = { count: 16, wholeBytes: 16 * leafBytes };
 /** What a row says of a pin that is not there, or whose bytes are not. */
 const lost = { state: 'lost', detail: null, verified_at: null, suspect: 1, ...wholeFile } as const;
 
-/**
- * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there,
- * and ours is not beside it.
- */
+/** State of our pin. `replaced`: somebody else's pin is there, and ours is not beside it. */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
 /** A service whose bytes can be read. */

@@ -2,10 +2,7 @@
 import type { Held } from '../../backends/contract.ts';
 import type { PinRow } from './pin-rows.ts';
 
-/**
- * Ownership of a pin, as a row records it, and whether the pin that is about to be made is there
- * already.
- */
+/** Ownership of a pin, and whether the one that is to be made is there already. */
 export type Ownership = Pick<PinRow, 'was_there' | 'anchored'> & { pinned: boolean };
 
 /**

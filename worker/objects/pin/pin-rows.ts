@@ -66,9 +66,7 @@ const zero = 'INTEGER NOT NULL DEFAULT 0';
 const laterColumns = {
   /** 1: we may have a pin of our own besides it. */
   anchored: integer('anchored', zero),
-  /**
-   * Desired state: 1 if the service is to hold it, 0 if it is removed once other services hold it.
-   */
+  /** Desired state: 1: it is to be held; 0: it is removed once other services hold it. */
   wanted: integer('wanted', 'INTEGER NOT NULL DEFAULT 1'),
   /** The code of the error that it failed with; or what else is wrong. */
   reason: optional(text('reason')),
@@ -102,10 +100,7 @@ const laterColumns = {
   damaged: optional(text('damaged')),
   /** The service that it replaces, where a migration made the row. */
   moved_from: optional(text('moved_from')),
-  /**
-   * ID of the request from which the work on it follows, or of the work itself; null if nothing is
-   * done.
-   */
+  /** ID of the request from which the work follows, or of the work; null if nothing is done. */
   request_id: optional(text('request_id')),
   /** The message of the error. */
   detail: optional(text('detail')),
@@ -274,9 +269,7 @@ export class PinRows extends StorageRows {
     this.sql.exec(spread, from, to, nowMs, ms, service, reason);
   }
 
-  /**
-   * The CIDs that a service is to hold, also where one that is being removed comes back afterwards.
-   */
+  /** The CIDs that a service is to hold, also where one that is being removed comes back. */
   wantedAt(service: string): string[] {
     return this.#cids('service = ? AND wanted = 1', service);
   }

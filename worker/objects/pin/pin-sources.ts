@@ -31,10 +31,7 @@ export class PinSources extends WithContext<WorkContext> {
     return this.of(cid, { except: service, requestId });
   }
 
-  /**
-   * The services that hold a CID and may be asked; those that gave a wrong block, or lacked one,
-   * last.
-   */
+  /** The services that hold a CID and may be asked; those that failed for a block last. */
   of(cid: string, { except, requestId }: { except?: string; requestId?: string | null } = {}): BlockSource[] {
     const { env, rows, breakers, now } = this.context;
     const configured = readableIds(env);

@@ -1,7 +1,4 @@
-/**
- * Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of
- * removals.
- */
+/** Common parts of the steps for rows: context, time limits, and the end of removals. */
 import { leafBytes, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { dayMs } from '../../../shared/time.ts';
 import type { Env } from '../../env.ts';
@@ -14,9 +11,7 @@ import { timeLimit } from '../../backends/time-limit.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;
-/**
- * Limits of one step that copies or reads; fewer bytes after a failed attempt: the source is slow.
- */
+/** Limits of one step that copies or reads; fewer bytes after a failure: the source is slow. */
 export const step = { ms: 60_000, bytes: 8 * leafBytes, slowBytes: leafBytes };
 /** The longest wait for one block, in ms. */
 export const blockMs = 30_000;
@@ -53,10 +48,7 @@ export type WorkContext = {
   stored: StoreSteps;
   /** Takes note of what became of a CID at a service, in the step that removes the row. */
   removed(cid: string, service: string, status: Removal): void;
-  /**
-   * Takes note that a service has refused a file, with the code, or that it takes what it had
-   * refused (null).
-   */
+  /** Notes that a service has refused a file, with the code, or takes files again (null). */
   refused(service: string, code: string | null): void;
   /** The uploads of an account. */
   uploadsOf(account: string): UploadLog;
@@ -64,10 +56,7 @@ export type WorkContext = {
   now(): number;
 };
 
-/**
- * The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried
- * again later.
- */
+/** The outcome of a removal. `kept`: the pin is not ours; `scheduled`: it is tried again. */
 export type Removal = 'unpinned' | 'kept' | 'scheduled';
 
 /** Combines two removals: returns the one that leaves more behind. */

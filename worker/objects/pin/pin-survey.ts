@@ -1,7 +1,4 @@
-/**
- * Operator's questions to a `Pin` object: which pins are in which state, and that all of them be
- * checked.
- */
+/** Operator's questions to a `Pin` object: states of pins, and that all be checked. */
 import type { SurveyState } from '../../../shared/api.ts';
 import { all, count } from '../sql.ts';
 import type { SeenAt } from './backend-pin.ts';

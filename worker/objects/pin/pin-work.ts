@@ -1,7 +1,4 @@
-/**
- * Work on one row of a `Pin` object: copying, checking and removing, each in steps of a few
- * requests.
- */
+/** Work on a row: copying, checking and removing, in steps of a few requests. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';

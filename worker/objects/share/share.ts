@@ -40,9 +40,7 @@ export type ShareStatus = {
   changedAt: number | null;
 };
 
-/**
- * Change of a share's terms, times in ms. What is undefined stays. `seen`: what must be so still.
- */
+/** Change of terms, times in ms. What is undefined stays. `seen`: what must be so still. */
 export type TermsChange = {
   opens?: number | undefined;
   expiresAt?: number | undefined;

@@ -141,8 +141,7 @@ function parsePageStart(cursor: string | null): { index: number; position: strin
 }
 
 /**
- * Compares a page with the one that is expected: negative before it, 0 if it is it. `expected`:
- * null behind the last one.
+ * Compares a page with the expected one, null behind the last: negative before it, 0 if it is it.
  */
 function orderOf(after: string | null, expected: string | null): number {
   if (expected === null) return -1;

@@ -2,10 +2,7 @@
 import { RpcTarget } from 'cloudflare:workers';
 import type { AccountContext } from '../account-context.ts';
 
-/**
- * Calls that the Worker makes on an account's object. The context is the object's own: RPC reaches
- * methods only.
- */
+/** Calls of the Worker on an account's object. RPC reaches methods only, and no context. */
 export class AccountCalls extends RpcTarget {
   protected readonly context: AccountContext;
 

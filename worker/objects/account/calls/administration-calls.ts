@@ -62,10 +62,7 @@ export class AdministrationCalls extends AccountCalls {
     return await this.read();
   }
 
-  /**
-   * Stops or resumes the reading of files with a CID that has been put on the denylist, or taken
-   * off it.
-   */
+  /** Stops or resumes the reading of files whose CID was put on the denylist, or taken off it. */
   async deny(cid: string, denied: boolean): Promise<Result> {
     const { row, files } = this.context;
     if (row.open !== undefined) this.context.transaction(() => files.deny(cid, denied));

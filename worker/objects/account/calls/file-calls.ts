@@ -12,10 +12,7 @@ import type { Ended } from '../shares/share-rows.ts';
 import type { AccountContext } from '../account-context.ts';
 import { AccountCalls } from './account-calls.ts';
 
-/**
- * Number of expired files that one call deletes, so that it stays short; the alarm rings again for
- * the others.
- */
+/** Number of expired files that one call deletes; for others the alarm rings again. */
 const batch = 500;
 /** Interval at which the objects of pins are asked for removals, all of them, in ms. */
 const askMs = 60_000;
@@ -166,8 +163,7 @@ export class FileCalls extends AccountCalls {
   }
 
   /**
-   * Completes receipts of earlier versions: where nothing is being removed at a service any more,
-   * their removals there are done.
+   * Completes receipts of earlier versions, of services where nothing is being removed any more.
    */
   async #complete(): Promise<void> {
     const { env, receipts, now } = this.context;
@@ -176,10 +172,7 @@ export class FileCalls extends AccountCalls {
     await orLog({ event: 'account.receipt' }, async () => receipts.complete(await removingAt(env)));
   }
 
-  /**
-   * Deletes the files that have expired, as `remove` does; the outbox delivers the consequences.
-   * Forgets old receipts.
-   */
+  /** Deletes expired files as `remove` does; the outbox delivers the rest. Forgets old receipts. */
   async sweep(): Promise<void> {
     const { files, receipts, alarm, erased, now } = this.context;
     receipts.sweep(now());

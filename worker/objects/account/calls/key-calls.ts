@@ -16,10 +16,7 @@ import { removeUploads } from './upload-finisher.ts';
 /** The IDs of keys that were revoked, and the shares that ended with them. */
 export type KeysEnded = { revoked: string[]; shares: EndedShare[] };
 
-/**
- * The keys of an account: what issues, lists and revokes them, the recovery that replaces them all,
- * and what they use.
- */
+/** Issues, lists, revokes and recovers the keys of an account, and tells what they use. */
 export class KeyCalls extends AccountCalls {
   /**
    * Adds a key within its issuer's scopes and expiry.
@@ -38,9 +35,7 @@ export class KeyCalls extends AccountCalls {
     });
   }
 
-  /**
-   * Takes the public half of what the caller's key signs with, which keys of earlier versions lack.
-   */
+  /** Takes the public half of what the key signs with, which keys of earlier versions lack. */
   learnSigner(hash: string, signer: Uint8Array): Promise<Result> {
     return this.context.as(hash, undefined, ({ key }) => {
       this.context.keys.setSigner(key.id, signer);
@@ -135,16 +130,10 @@ export class KeyCalls extends AccountCalls {
   }
 }
 
-/**
- * Ends of keys that were revoked: shares, the messages that tell KV, and whether files of
- * invitations ended, which the alarm removes.
- */
+/** Ends of revoked keys: shares, messages to KV, and whether the alarm must remove files. */
 type RevokedKeys = { ended: Ended[]; messages: number[]; endsFiles: boolean };
 
-/**
- * Revokes keys with their unfinished uploads and shares, in a transaction of the caller's, who then
- * delivers.
- */
+/** Revokes keys with their uploads and shares, in a transaction of the caller's, who delivers. */
 export function revokeKeys(context: AccountContext, ids: readonly string[], by: string | null): RevokedKeys {
   const { keys, shares, files } = context;
   const invitations = ids.filter((id) => keys.isInvitation(id));

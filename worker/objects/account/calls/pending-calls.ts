@@ -36,10 +36,7 @@ export type UploadTerms = {
   spki?: Uint8Array | undefined;
 };
 
-/**
- * `first`: the file of the first request, if this is a second one. `allowance`: what the limits of
- * the key and the quota leave for it.
- */
+/** `first`: the file of an earlier request. `allowance`: what limits and the quota leave. */
 type Begun = { first: FileRecord | undefined; allowance: Allowance | undefined };
 
 type Prepared = (PinPlan & { createdAt: number }) | { spki: Uint8Array };

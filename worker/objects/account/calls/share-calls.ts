@@ -185,8 +185,7 @@ export class ShareCalls extends AccountCalls {
   }
 
   /**
-   * The files that an invitation stored for a share that it made, where the key may decide how long
-   * they stay.
+   * The files that an invitation stored for its share, if the key may decide how long they stay.
    */
   #ownFiles({ createdBy, files }: ShareRecord, key: KeyRecord): FileRecord[] {
     const { keys } = this.context;

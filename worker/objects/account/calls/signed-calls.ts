@@ -13,10 +13,7 @@ import { AccountCalls } from './account-calls.ts';
  */
 const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
 
-/**
- * A download that may begin. `hash`: of the API key that signed. `isOnce`: whether the URL may be
- * used once.
- */
+/** A download. `hash`: of the API key that signed. `isOnce`: the URL may be used once. */
 export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
 
 /** An upload that may begin. `maxBytes`: the most that its body may have. */
@@ -29,10 +26,7 @@ type Verified<M extends SignedClaims['method']> = {
   expiresAt: number;
 };
 
-/**
- * Checks signed URLs: signature, API key, scope, expiry and use. A URL lives as long as the key
- * that signed it.
- */
+/** Checks signed URLs: signature, API key, scope, expiry and use. A URL ends with its key. */
 export class SignedCalls extends AccountCalls {
   /**
    * Lets a download begin. @param use whether that uses up a URL that may be used once
@@ -56,10 +50,7 @@ export class SignedCalls extends AccountCalls {
     });
   }
 
-  /**
-   * Lets an upload begin, whose claim makes one file of all attempts with this URL. Fails as
-   * `read`.
-   */
+  /** Lets an upload begin: its claim makes one file of all attempts. Fails as `read`. */
   async store(token: string): Promise<Result<SignedStore>> {
     const verified = this.#verify(token, 'POST');
     if (!verified.ok) return verified;

@@ -40,10 +40,7 @@ export type Resumption = {
   length: number | undefined;
 };
 
-/**
- * An upload that a request continues: `leaves` of it are stored, `spki` is the account's public
- * key.
- */
+/** An upload that continues: `leaves` of it are stored; `spki`: the account's public key. */
 export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array };
 
 /**

@@ -1,6 +1,4 @@
-/**
- * The end of an upload whose bytes have all arrived: from its parts to a file. It needs no API key.
- */
+/** The end of an upload: from its parts to a file. It needs no API key. */
 import { isSealpinError, SealpinError, type Code } from '../../../../shared/errors.ts';
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
@@ -48,9 +46,7 @@ type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undef
 
 /** Finishes the uploads of an account. */
 export class UploadFinisher extends WithContext<AccountContext> {
-  /**
-   * Attempts that run. An object that is started again has none, and its alarm begins another one.
-   */
+  /** Attempts that run. An object that starts again has none; its alarm begins another. */
   readonly #running = new Map<string, Promise<void>>();
 
   /**
@@ -83,9 +79,7 @@ export class UploadFinisher extends WithContext<AccountContext> {
     return state === 'failed' && code ? err(code) : { ok: true, cid };
   }
 
-  /**
-   * Makes one attempt, unless one runs. It does not throw: the row says when the next one is due.
-   */
+  /** Makes one attempt, unless one runs. It does not throw: the row says when the next is due. */
   async attempt(uploadId: string): Promise<void> {
     const running = this.#running.get(uploadId) ?? this.#attempt(uploadId);
     this.#running.set(uploadId, running);

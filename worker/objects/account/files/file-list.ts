@@ -25,9 +25,7 @@ export type FileFilter = {
   contentType?: string | undefined;
   /** Prefix of the name. The rows of encrypted files have none. */
   name?: string | undefined;
-  /**
-   * Search tags of which a file has one: what stands for a tag under each key that may be in use.
-   */
+  /** Search tags of which a file has one, under each key that may be in use. */
   tags?: readonly string[] | undefined;
   /** The ID of an API key. */
   createdBy?: string | undefined;

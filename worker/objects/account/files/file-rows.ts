@@ -75,10 +75,7 @@ const pending = `file WHERE file_id = ? AND state = 'pending'`;
 /** The account's other rows that files count in, and the clock, in ms. */
 type Others = { row: AccountRow; settings: AccountSettings; events: EventRows; now(): number };
 
-/**
- * The files in an object's storage, and the counts of them in the rows of the account and of API
- * keys with limits.
- */
+/** The files in storage, with their counts in the rows of the account and of limited keys. */
 export class FileRows extends StorageRows<Others> {
   readonly #limits = new KeyLimits(this.sql);
   /** Files that stay only if another upload names them. */
@@ -127,29 +124,21 @@ export class FileRows extends StorageRows<Others> {
     return exceedsAllowance(isReserved ? this.allowanceOfReserved(createdBy) : this.allowance(createdBy), bytes);
   }
 
-  /**
-   * Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its
-   * ID.
-   */
+  /** Writes a pending row, which the sweep removes at `dueMs`; null: only its ID removes it. */
   add(file: NewFile, createdBy: string, nowMs: number, dueMs: number | null): void {
     const row = { ...file, state: 'pending' as const, createdBy, createdAt: nowMs, due: dueMs };
     insert(this.sql, 'file', rowOf(fileColumns, row));
     this.addDetails(file.fileId, file);
   }
 
-  /**
-   * Writes the details of a pending file, unless they are there; they need a row if one of them is
-   * not null.
-   */
+  /** Writes the details of a pending file, unless they are there, or are all null. */
   addDetails(fileId: string, details: FileDetails): void {
     const row = rowOf(detailColumns, details);
     if (Object.values(row).every((value) => value === null)) return;
     insert(this.sql, 'file_detail', { file_id: fileId, ...row }, 'ON CONFLICT DO NOTHING');
   }
 
-  /**
-   * Changes a ready file, in a transaction of the caller's; what is replaced is overwritten first.
-   */
+  /** Changes a ready file, in the caller's transaction; what is replaced is overwritten first. */
   update(fileId: string, { header, plain, expiresAt, details, tags }: Omit<FileUpdate, 'version' | 'rewrapped'>): void {
     const isThis = 'file_id = ?';
     const counted = `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
@@ -250,10 +239,7 @@ export class FileRows extends StorageRows<Others> {
     return exists(this.sql, 'denied_file WHERE file_id = ?', fileId) ? err('content_denied') : { ok: true, file };
   }
 
-  /**
-   * Marks the files with a CID, also those that are pending, as denied, or takes the mark from
-   * them.
-   */
+  /** Marks files with a CID, also pending ones, as denied, or takes the mark from them. */
   deny(cid: string, denied: boolean): void {
     this.sql.exec(
       denied
@@ -331,9 +317,7 @@ export class FileRows extends StorageRows<Others> {
     return least(this.sql, 'due', `file WHERE state = 'pending'`);
   }
 
-  /**
-   * The IDs of ready files that have expired, the earliest first, then those that nothing names.
-   */
+  /** The IDs of files that have expired, the earliest first, then of those that nothing names. */
   expired(limit: number): string[] {
     const query = `SELECT file_id FROM ${byExpiry} AND expires_at <= ? ORDER BY expires_at LIMIT ?`;
     const expired = list<string>(this.sql, query, this.context.now(), limit);

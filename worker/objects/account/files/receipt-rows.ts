@@ -77,8 +77,7 @@ export class ReceiptRows extends StorageRows {
   }
 
   /**
-   * Tells whether what a receipt calls `scheduled` is of a version in which `Pin` did not report
-   * the outcome.
+   * Tells whether `Pin`, in an earlier version, did not report what a receipt calls `scheduled`.
    */
   isForgotten(fileId: string): boolean {
     return exists(this.sql, `receipt WHERE file_id = ? AND ${forgotten}`, fileId);
@@ -110,9 +109,7 @@ export class ReceiptRows extends StorageRows {
     update(this.sql, 'receipt', rowOf(receiptColumns, changes), 'file_id = ?', fileId);
   }
 
-  /**
-   * A message that is due later, and was never sent, is there for a record that may still arrive.
-   */
+  /** A message that is due later, and never sent, is for a record that may still arrive. */
   #recordOf(share: string, nowMs: number): EndedShare['record'] {
     const waiting = `outbox WHERE op = 'unshare' AND target = ? AND (attempts > 0 OR due <= ?)`;
     return exists(this.sql, waiting, share, nowMs) ? 'scheduled' : 'destroyed';

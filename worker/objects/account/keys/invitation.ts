@@ -1,7 +1,4 @@
-/**
- * The keys of invitations, which have the scope `send`: what they store ends, and they share what
- * they stored, and nothing else.
- */
+/** Keys of invitations, with the scope `send`: what they store ends; they share that alone. */
 import type { Scope, StoredFile } from '../../../../shared/api.ts';
 import { shareEnd, shareMaxima, type Env } from '../../../env.ts';
 import { err, type Result } from '../../result.ts';

@@ -5,9 +5,7 @@ import { all, insert, list } from '../../sql.ts';
 import { leftBeside, type Promised } from './promised.ts';
 import { totalBytes, type Reserved } from './reserved.ts';
 
-/**
- * Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file.
- */
+/** Limits of a key: files, their bytes on IPFS altogether, and bytes of one file. */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
 
 /**
@@ -30,10 +28,7 @@ const noFile = -1;
 /** The columns of limits in a key's row; null: no limit, or a key without any. */
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
 
-/**
- * Amounts that count for a new file, or for a new invitation: what unfinished uploads have
- * announced, and what invitations were promised.
- */
+/** Amounts set aside: announced by unfinished uploads, and promised to invitations. */
 export type Taken = { reserved: readonly Reserved[]; promised: readonly Promised[]; isForInvitation?: boolean };
 
 /**
@@ -182,10 +177,7 @@ export class KeyLimits extends StorageRows {
     return new Map([...lines].map(([key, found]) => [key, new Set(found.map(({ id }) => id))]));
   }
 
-  /**
-   * Counts a file that a key has stored, or one of its that was deleted, in a transaction of the
-   * caller's.
-   */
+  /** Counts a file that was stored (1) or deleted (-1), in a transaction of the caller's. */
   count(id: string, sign: 1 | -1, bytes: number): void {
     const counted = 'UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN (SELECT id FROM line)';
     this.sql.exec(`${line} ${counted}`, JSON.stringify([id]), sign, sign * bytes);

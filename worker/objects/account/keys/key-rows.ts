@@ -115,10 +115,7 @@ export class KeyRows extends StorageRows<{ events: EventRows; outbox: Outbox; no
     return { ok: true, key: row.key };
   }
 
-  /**
-   * Returns what the signatures of a key are checked with; undefined if there is no such key, or it
-   * is revoked.
-   */
+  /** Returns what signatures of a key are checked with; undefined for none, or a revoked one. */
   signerOf(id: string): { hash: string; signer: Uint8Array | null } | undefined {
     const [row] = this.#read('WHERE id = ? AND revoked_at IS NULL', id);
     return row && { hash: row.hash, signer: row.signer };

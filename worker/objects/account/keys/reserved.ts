@@ -1,7 +1,4 @@
-/**
- * The allowance that unfinished uploads take: what they announced counts for limits and quota
- * before it has come.
- */
+/** Allowance that unfinished uploads take: what they announced counts before it comes. */
 import type { StoredFile } from '../../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../../shared/crypto/index.ts';
 import { all } from '../../sql.ts';

@@ -1,7 +1,4 @@
-/**
- * A rotation of the account's key pair, as rows: they are there until all is sealed to the new
- * pair.
- */
+/** A rotation of the account's key pair, as rows, until all is sealed to the new pair. */
 import { recordOf, recordsOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { count, first, insert, overwrite } from '../../sql.ts';

@@ -13,10 +13,7 @@ export const shareRowColumns = { ...shareColumns, ...hiddenShareColumns };
 
 type ShareRow = RecordOf<typeof shareRowColumns>;
 
-/**
- * A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose
- * deletion ends it.
- */
+/** A share; times in ms. `createdBy`: the ID of a key; `files`: of those whose deletion ends it. */
 export type ShareRecord = RecordOf<typeof shareColumns>;
 
 /** A share that is being made. */
@@ -110,9 +107,7 @@ export class ShareRows extends StorageRows<{ outbox: Outbox; events: EventRows; 
     return { shares: shares.slice(0, limit), next };
   }
 
-  /**
-   * The same of one API key, by cursors that count its shares only, and so tell nothing of others.
-   */
+  /** The same of one API key. Its cursors count its shares only, and tell nothing of others. */
   pageOf(apiKey: string, { before = Infinity, limit }: { before: number | undefined; limit: number }): SharePage {
     const own = this.#read('api_key = ? ORDER BY seq DESC', apiKey);
     const from = Math.max(0, own.length - before + 1);

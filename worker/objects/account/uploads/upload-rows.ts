@@ -58,19 +58,13 @@ export class UploadRows extends StorageRows {
     return this.#read('id = ?', id)[0];
   }
 
-  /**
-   * The uploads of an API key, or of all without `createdBy`, newest first: those that are not
-   * finished, then the others.
-   */
+  /** Uploads of an API key, or of all, the newest first; unfinished ones before the others. */
   list(createdBy: string | undefined): UploadRecord[] {
     const where = `?1 IS NULL OR api_key = ?1 ORDER BY ${isUnfinished} DESC, seq DESC LIMIT ?2`;
     return this.#read(where, createdBy ?? null, listRows);
   }
 
-  /**
-   * Counts uploads that are not finished: of the account, without those of invitations, and of an
-   * API key.
-   */
+  /** Counts unfinished uploads: of the account, without invitations', and of an API key. */
   countUnfinished(createdBy: string): { all: number; own: number } {
     const query = `SELECT coalesce(sum(NOT api_key ${ofInvitation}), 0) AS "all",
       coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE ${isUnfinished}`;
@@ -116,10 +110,7 @@ export class UploadRows extends StorageRows {
     update(this.sql, 'upload', { header }, isThis, id);
   }
 
-  /**
-   * Ends an upload, with nothing left of its file. The row tells what became of it until
-   * `expiresAt`.
-   */
+  /** Ends an upload. Nothing of its file is left, and until `expiresAt` its row says why. */
   end(id: string, ended: { state: 'done' | 'failed'; code: Code | null; expiresAt: number }): void {
     this.#erase(id, contents);
     this.update(id, { ...ended, lease: null, due: ended.expiresAt });

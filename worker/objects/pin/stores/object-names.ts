@@ -1,7 +1,4 @@
-/**
- * Names of objects in stores, where rows of parts and references have the CID of a part at pinning
- * services.
- */
+/** Names of objects in stores, in rows where parts at pinning services have a CID. */
 import { leafBytes } from '../../../../shared/ipfs/index.ts';
 import type { DataObject } from '../../../backends/objects/object-index.ts';
 import { hex } from '../../../../shared/crypto/bytes.ts';

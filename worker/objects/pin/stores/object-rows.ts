@@ -1,7 +1,4 @@
-/**
- * The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the
- * first byte of its `<id>`.
- */
+/** Rows of objects: each is in the `Pin` object of the first byte of its `<id>`. */
 import type { Env } from '../../../env.ts';
 import type { Result } from '../../result.ts';
 import { addColumns, counter, definitions } from '../../columns.ts';

@@ -1,7 +1,4 @@
-/**
- * CIDs in object stores, for the `Pin` object that is responsible for them: nobody else changes an
- * index.
- */
+/** CIDs in object stores, for the `Pin` object of each: nobody else changes an index. */
 import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
 import {
   blocksOf,
