@@ -172,7 +172,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'what an invitation is promised is stored by others',
-    file: 'worker/objects/account/keys/promised.ts',
+    file: 'worker/objects/account/keys/reserved.ts',
     from: 'return left - all + (promised.find(({ apiKey }) => apiKey === by)?.[what] ?? 0);',
     to: 'return left;',
     seed: 'stored-what-is-promised.json',

@@ -1,7 +1,7 @@
 /** Settings of an account that the operator makes. */
-import { recordsOf, rowOf, type RecordOf } from '../columns.ts';
+import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { insert, list } from '../sql.ts';
+import { first, insert, list } from '../sql.ts';
 import { settingColumns } from './tables.ts';
 
 type SettingsRow = RecordOf<typeof settingColumns>;
@@ -12,19 +12,16 @@ type SettingsRow = RecordOf<typeof settingColumns>;
  */
 export type Settings = Omit<SettingsRow, 'listed'>;
 
-/** Settings of an account for which nothing was set. */
-export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
-
 /** The settings in an object's storage. An account without a row has the default ones. */
 export class AccountSettings extends StorageRows {
   get(): Settings {
-    const { listed: _, ...settings } = this.#row() ?? { ...defaultSettings, listed: false };
+    const { listed: _, ...settings } = this.#row();
     return settings;
   }
 
   /** Tells whether the operator's list has the account; those of earlier versions it lacks. */
   get isListed(): boolean {
-    return this.#row()?.listed === true;
+    return this.#row().listed;
   }
 
   set({ quotaBytes, disabled, origins }: Settings): void {
@@ -49,7 +46,7 @@ export class AccountSettings extends StorageRows {
     insert(this.sql, 'account_setting', { one: 1, ...row }, `ON CONFLICT (one) DO UPDATE SET ${changes.join(', ')}`);
   }
 
-  #row(): SettingsRow | undefined {
-    return recordsOf(this.sql, settingColumns, 'SELECT * FROM account_setting')[0];
+  #row(): SettingsRow {
+    return recordOf(settingColumns, first(this.sql, 'SELECT * FROM account_setting') ?? {});
   }
 }

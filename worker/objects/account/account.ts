@@ -10,7 +10,6 @@ import { err, type Result } from '../result.ts';
 import type { Opening } from '../share/openings.ts';
 import { AccountContext } from './account-context.ts';
 import type { AccountRecord, Recovery } from './account-row.ts';
-import { defaultSettings } from './account-settings.ts';
 import { isRestoring } from './backup/account-backup.ts';
 import { AdministrationCalls, noAccount } from './calls/administration-calls.ts';
 import { FileCalls } from './calls/file-calls.ts';
@@ -107,7 +106,7 @@ export class Account extends DurableObject<AccountEnv> {
     const message = this.context.transaction(() => {
       row.create(account);
       if (recovery !== null) row.replaceRecovery(recovery);
-      settings.set({ ...defaultSettings, quotaBytes });
+      settings.set({ ...settings.get(), quotaBytes });
       return this.context.addKey(key);
     });
     row.reload();

@@ -24,7 +24,7 @@ type RemovalsOptions = {
 
 const ofFile = 'account = ? AND file_id = ?';
 
-type File = { account: string; file_id: string };
+type RemovedFile = Pick<Reference, 'account' | 'fileId'>;
 
 /** Largest number of accounts that one alarm informs. */
 const maxRemovals = 100;
@@ -36,10 +36,9 @@ export class PinRemovals extends StorageRows<RemovalsOptions> {
    * @returns whether there were none: no answer before may have said `scheduled`
    */
   begin({ cid, account, fileId }: Reference, pins: readonly PinRow[]): boolean {
-    const file = { account, file_id: fileId };
-    const isFirst = this.#pinsOf(file).length === 0;
+    const isFirst = this.#pinsOf({ account, fileId }).length === 0;
     const until = this.context.now() + receiptDays * dayMs;
-    const removal = { ...file, cid, status: 'scheduled', attempts: 0, until };
+    const removal = { account, file_id: fileId, cid, status: 'scheduled', attempts: 0, until };
     for (const { service } of pins) insert(this.sql, 'removal', { ...removal, service }, 'ON CONFLICT DO NOTHING');
     return isFirst;
   }
@@ -55,8 +54,7 @@ export class PinRemovals extends StorageRows<RemovalsOptions> {
    * has it. Unless the first answer says that all is gone, the alarm repeats it: the answer may be
    * lost, and the account asks no more once another one has said `scheduled`.
    */
-  answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>, isFirst: boolean): RemovedPin[] | undefined {
-    const file = { account, file_id: fileId };
+  answer(file: RemovedFile, isFirst: boolean): RemovedPin[] | undefined {
     const pins = this.#pinsOf(file);
     if (isFirst && pins.every(({ status }) => status === 'unpinned')) this.#told(file, pins);
     return pins.length === 0 ? undefined : pins;
@@ -80,14 +78,14 @@ export class PinRemovals extends StorageRows<RemovalsOptions> {
     update(this.sql, 'removal', { status: 'unpinned', due: now() }, `status = 'scheduled' AND NOT EXISTS (${kept})`);
     // Nobody can fetch their receipts any more.
     this.sql.exec('DELETE FROM removal WHERE until <= ?', now());
-    const query = `SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ?
+    const query = `SELECT account, file_id AS fileId, max(attempts) AS attempts FROM removal WHERE due <= ?
       GROUP BY account, file_id LIMIT ?`;
-    const due = all<File & { attempts: number }>(this.sql, query, now(), maxRemovals);
+    const due = all<RemovedFile & { attempts: number }>(this.sql, query, now(), maxRemovals);
     for (const { attempts, ...file } of due) await this.#report(file, attempts + 1);
   }
 
-  async #report(file: File, attempts: number): Promise<void> {
-    const { account, file_id: fileId } = file;
+  async #report(file: RemovedFile, attempts: number): Promise<void> {
+    const { account, fileId } = file;
     // Before the message goes out: the next alarm must not send it once more while this one waits.
     const due = this.context.now() + backoffMs(attempts);
     update(this.sql, 'removal', { due, attempts }, `${ofFile} AND due IS NOT NULL`, account, fileId);
@@ -101,13 +99,13 @@ export class PinRemovals extends StorageRows<RemovalsOptions> {
     }
   }
 
-  #pinsOf({ account, file_id: fileId }: File): RemovedPin[] {
+  #pinsOf({ account, fileId }: RemovedFile): RemovedPin[] {
     const query = `SELECT service, status FROM removal WHERE ${ofFile} ORDER BY service`;
     return all<RemovedPin>(this.sql, query, account, fileId);
   }
 
   /** Forgets what an account was told, once nothing of it is scheduled; of nothing else. */
-  #told({ account, file_id: fileId }: File, told: readonly RemovedPin[]): void {
+  #told({ account, fileId }: RemovedFile, told: readonly RemovedPin[]): void {
     const isDone = told.every(({ status }) => status !== 'scheduled');
     const where = `${ofFile} AND service = ? AND status = ?`;
     for (const { service, status } of told) {

@@ -5,15 +5,22 @@
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import type { Result } from '../result.ts';
-import { addColumns, integer, optional, recordOf, rowOf, text } from '../columns.ts';
+import { addColumns, integer, optional, recordsOf, rowOf, text, type RecordOf } from '../columns.ts';
 import { StorageRows } from '../storage-rows.ts';
-import { all, first, hasTable, insert, least } from '../sql.ts';
+import { first, hasTable, insert, least } from '../sql.ts';
 
 /** Columns of a change, which are null in the row of an opening. */
 const changeColumns = {
   by: optional(text('api_key')),
   opens: optional(integer('opens')),
   expiresAt: optional(integer('expires_at')),
+};
+
+const openingColumns = {
+  number: integer('number'),
+  time: integer('time'),
+  attempts: integer('attempts'),
+  ...changeColumns,
 };
 
 /** Terms of a share from a time on, in ms; `by`: the ID of the API key that set them. */
@@ -81,8 +88,7 @@ export class Openings extends StorageRows<OpeningBinding> {
   async deliver(nowMs: number): Promise<void> {
     const origin = this.#origin();
     if (origin === undefined) return;
-    const query = 'SELECT * FROM opening ORDER BY time, number';
-    const rows = all<Reported>(this.sql, query);
+    const rows = recordsOf(this.sql, openingColumns, 'SELECT * FROM opening ORDER BY time, number');
     if (rows.length === 0) return;
     const attempts = 1 + Math.max(...rows.map((row) => row.attempts));
     this.sql.exec('UPDATE opening SET attempts = ?, due = ?', attempts, nowMs + backoffMs(attempts));
@@ -110,11 +116,7 @@ export class Openings extends StorageRows<OpeningBinding> {
   }
 }
 
-type Reported = { number: number; time: number; attempts: number };
-
-function openingOf(row: Reported): Opening {
-  const { by, opens, expiresAt } = recordOf(changeColumns, row);
-  const { number, time } = row;
+function openingOf({ number, time, by, opens, expiresAt }: RecordOf<typeof openingColumns>): Opening {
   const change = by === null || opens === null || expiresAt === null ? undefined : { by, opens, expiresAt };
   return { number, time, change };
 }

@@ -31,14 +31,7 @@ export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
 export type NewRecord = { record: Uint8Array; password: boolean; opens: number; expiresAt: number };
 
 /** Status of a share, for anybody who knows its ID. `changedAt`: of its terms; null: never. */
-export type ShareStatus = {
-  state: ShareState;
-  password: boolean;
-  opens: number;
-  opensLeft: number;
-  expiresAt: number;
-  changedAt: number | null;
-};
+export type ShareStatus = Omit<ShareRecordRow, 'record' | 'opened'> & { opensLeft: number };
 
 /** Change of terms, times in ms. What is undefined stays. `seen`: what must be so still. */
 export type TermsChange = {

@@ -54,9 +54,19 @@ export class PendingCalls extends AccountCalls {
     claim: Claim | undefined,
     bytes = 0,
   ): Promise<Result<KeyMaterial & Begun & { renewMs: number }>> {
-    const { alarm, claims, now } = this.context;
+    const { alarm, claims, files, now } = this.context;
     return this.context.adding(hash, storing, async (caller) => {
-      const begun = this.#begin(claim, fileId, caller.key.id, bytes);
+      const begun = this.context.transaction((): Result<Begun> => {
+        const taken = claims.take(claim, fileId);
+        if (!taken.ok) return taken;
+        const first = taken.first === undefined ? undefined : files.find(taken.first);
+        if (first !== undefined) return { ok: true, first, allowance: undefined };
+        const allowance = files.allowance(caller.key.id);
+        const failure = exceedsAllowance(allowance, bytes);
+        if (failure === undefined) return { ok: true, first, allowance };
+        claims.drop(fileId);
+        return failure;
+      });
       if (!begun.ok) return begun;
       if (claim !== undefined) await alarm.by(now() + pendingMs);
       const material = this.context.material(caller, begun.first?.mode === 'encrypted');
@@ -198,21 +208,6 @@ export class PendingCalls extends AccountCalls {
     }
     this.context.transaction(() => parts.sweep(now()));
     claims.expire();
-  }
-
-  #begin(claim: Claim | undefined, fileId: string, by: string, bytes: number): Result<Begun> {
-    const { claims, files } = this.context;
-    return this.context.transaction(() => {
-      const taken = claims.take(claim, fileId);
-      if (!taken.ok) return taken;
-      const first = taken.first === undefined ? undefined : files.find(taken.first);
-      if (first !== undefined) return { ok: true, first, allowance: undefined };
-      const allowance = files.allowance(by);
-      const failure = exceedsAllowance(allowance, bytes);
-      if (failure === undefined) return { ok: true, first, allowance };
-      claims.drop(fileId);
-      return failure;
-    });
   }
 
   #commit(fileId: string, by: string, { claim, isOnly, names }: UploadTerms): Failure | undefined {

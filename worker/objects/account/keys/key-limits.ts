@@ -2,8 +2,7 @@
 import { err, type Failure } from '../../result.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, insert, list } from '../../sql.ts';
-import { leftBeside, type Promised } from './promised.ts';
-import { totalBytes, type Reserved } from './reserved.ts';
+import { leftBeside, totalBytes, type Promised, type Reserved } from './reserved.ts';
 
 /** Limits of a key: files, their bytes on IPFS altogether, and bytes of one file. */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };

@@ -1,31 +1,25 @@
 /** A rotation of the account's key pair, as rows, until all is sealed to the new pair. */
-import { recordOf, recordsOf } from '../../columns.ts';
+import { recordOf, recordsOf, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { count, first, insert, overwrite } from '../../sql.ts';
 import { changeColumns, fileColumns } from '../tables.ts';
+
+const { fileId, header } = fileColumns;
+const { version, rewrapped, description } = changeColumns;
+const behindColumns = { fileId, header, version, rewrapped, description };
 
 /**
  * A file, or an upload that is being finished, with something under the pair before: its header, or
  * only the search tags of a plain file, whose `tags` are in its row. `version` and `rewrapped`:
  * what it was read at.
  */
-export type Behind = {
-  fileId: string;
-  header: Uint8Array | null;
-  tags: readonly string[];
-  version: number;
-  rewrapped: number;
-};
+export type Behind = Omit<RecordOf<typeof behindColumns>, 'description'> & { tags: readonly string[] };
 
 /** The same under the new pair. `header`: null where it has none, or one that nobody opens. */
 export type Rewrapped = Pick<Behind, 'fileId' | 'version' | 'rewrapped' | 'header'> & {
   /** Search tags; undefined where they stay. */
   tags: readonly string[] | undefined;
 };
-
-const { fileId, header } = fileColumns;
-const { version, rewrapped, description } = changeColumns;
-const behindColumns = { fileId, header, version, rewrapped, description };
 
 /** The rotation in an object's storage. */
 export class RotationRows extends StorageRows {

@@ -11,6 +11,7 @@ import { fixedLength } from '../../../backends/objects/fixed-length.ts';
 import { indexOf, maxNodesBytes, tooManyNodes, type DataObject } from '../../../backends/objects/object-index.ts';
 import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import { unwrap } from '../../result.ts';
+import { WithContext } from '../../with-context.ts';
 import { nameOfObjects, objectIdOf } from './object-names.ts';
 import { pinOf, type PinBinding } from '../shard.ts';
 
@@ -41,40 +42,32 @@ export type IntakeOptions = {
 
 /** Intake of the blocks of an upload for a backend. */
 export function intakeOf(env: PinBinding, backend: PinningService | ObjectStore, options: IntakeOptions): Intake {
-  return backend.takes === 'blocks' ? backend : new ObjectIntake(env, backend, options);
+  return backend.takes === 'blocks' ? backend : new ObjectIntake({ env, store: backend, options });
 }
 
 /**
  * The intake of one request of an upload. Nothing is stored before the row of its objects is
  * written.
  */
-class ObjectIntake implements Intake {
-  readonly id: string;
+class ObjectIntake
+  extends WithContext<{ env: PinBinding; store: ObjectStore; options: IntakeOptions }>
+  implements Intake
+{
+  readonly store = this.context.store;
+  readonly id = this.store.id;
   readonly verifiesImports = false;
   readonly partLeaves = objectLeaves;
-  readonly store: ObjectStore;
-  readonly isForeign: boolean;
+  readonly #options = this.context.options;
+  readonly isForeign = this.#options.isForeign ?? false;
   /** Stored parts, in the order of the data. */
-  readonly objects: DataObject[];
-  readonly digests: Uint8Array[];
+  readonly objects = [...(this.#options.before?.objects ?? [])];
+  readonly digests = [this.#options.before?.digests ?? new Uint8Array(0)];
   readonly lengths: number[] = [];
   readonly blocks = new Map<string, Uint8Array>();
   #nodesBytes = 0;
-  readonly #env: PinBinding;
-  readonly #options: IntakeOptions;
   #opening: Promise<{ id: string; from: number }> | undefined;
   #renewAt = 0;
   #taken = 0;
-
-  constructor(env: PinBinding, store: ObjectStore, options: IntakeOptions) {
-    this.id = store.id;
-    this.store = store;
-    this.isForeign = options.isForeign ?? false;
-    this.objects = [...(options.before?.objects ?? [])];
-    this.digests = [options.before?.digests ?? new Uint8Array(0)];
-    this.#env = env;
-    this.#options = options;
-  }
 
   importBlocks(signal: AbortSignal, planned = 0): BlockImport {
     return new ObjectImport(this, signal, planned);
@@ -87,13 +80,13 @@ class ObjectIntake implements Intake {
     const { objects, blocks, isForeign, lengths } = this;
     const leaves = { digests: concat(...this.digests), ...(isForeign && { lengths }) };
     const file = await indexOf(cid, { id, size, objects, leaves, blocks });
-    await unwrap((await pinOf(this.#env, cid)).objects.keep({ cid, service: this.id, file }));
+    await unwrap((await pinOf(this.context.env, cid)).objects.keep({ cid, service: this.id, file }));
   }
 
   async abandon(): Promise<void> {
     if (this.#opening === undefined && this.#options.before === undefined) return;
     const id = await objectIdOf(this.#options.uploadId);
-    await unwrap((await pinOf(this.#env, id)).objects.abandon(id));
+    await unwrap((await pinOf(this.context.env, id)).objects.abandon(id));
   }
 
   /**
@@ -123,7 +116,7 @@ class ObjectIntake implements Intake {
     this.#renewAt = Date.now() + renewMs;
     const id = await objectIdOf(uploadId);
     const row = { id, service: this.id, account, upload: uploadId };
-    const { from } = await unwrap((await pinOf(this.#env, id)).objects.open(row, { numbers, forMs, isOngoing }));
+    const { from } = await unwrap((await pinOf(this.context.env, id)).objects.open(row, { numbers, forMs, isOngoing }));
     return { id, from };
   }
 }

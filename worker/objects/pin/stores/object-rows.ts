@@ -1,7 +1,7 @@
 /** Rows of objects: each is in the `Pin` object of the first byte of its `<id>`. */
 import type { Env } from '../../../env.ts';
 import type { Result } from '../../result.ts';
-import { addColumns, counter, definitions } from '../../columns.ts';
+import { addColumns, counter, definitions, type RecordOf } from '../../columns.ts';
 import { StorageRows } from '../../storage-rows.ts';
 import { all, first, hasTable, insert, least, update } from '../../sql.ts';
 
@@ -35,22 +35,11 @@ export type ObjectRow = NewObjects & {
  * When what begins with the digits of this object is compared with the rows next, in ms, and behind
  * which key that begins.
  */
-export type Sweep = {
+export type Sweep = RecordOf<typeof laterColumns> & {
   service: string;
   digits: string;
   due: number;
   after: string | null;
-  /** Objects that wait for the operator, and whether they may be removed now (1). */
-  waiting: number;
-  allowed: number;
-  /**
-   * Tells that there were objects before the first row (1), as those of a database that was lost:
-   * any without a row waits for the operator.
-   */
-  inherited: number;
-  /** Objects that the last one found, and how many in a row have found everything as before. */
-  listed: number;
-  unchanged: number;
 };
 
 /**
@@ -93,9 +82,15 @@ type StorePlace = { service: string; place: string };
 
 /** Columns that tables of before lack. */
 const laterColumns = {
+  /** Objects that wait for the operator, and whether they may be removed now (1). */
   waiting: counter('waiting'),
   allowed: counter('allowed'),
+  /**
+   * 1: there were objects before the first row, as those of a database that was lost: any without a
+   * row waits for the operator.
+   */
   inherited: counter('inherited'),
+  /** Objects that the last one found, and how many in a row have found everything as before. */
   listed: counter('listed'),
   unchanged: counter('unchanged'),
 };
