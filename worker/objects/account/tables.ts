@@ -43,8 +43,8 @@ export const accountColumns = {
   replaced: optional(bytes('replaced')),
   createdAt: time('created_at'),
   closedAt: optional(time('closed_at')),
-  files: integer('files', 'INTEGER NOT NULL DEFAULT 0'),
-  bytes: integer('bytes', 'INTEGER NOT NULL DEFAULT 0'),
+  files: counter('files'),
+  bytes: counter('bytes'),
   backedUp: flag('backed_up', 'INTEGER NOT NULL DEFAULT 1'),
 };
 
@@ -73,10 +73,7 @@ export const hiddenKeyColumns = {
 };
 
 /** Counts of the events that a key with limits, or one that descends from it, added on a day. */
-const addedColumns = {
-  addedOn: integer('added_on', 'INTEGER NOT NULL DEFAULT 0'),
-  added: integer('added', 'INTEGER NOT NULL DEFAULT 0'),
-};
+const addedColumns = { addedOn: counter('added_on'), added: counter('added') };
 
 export const fileColumns = {
   number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
@@ -177,7 +174,7 @@ export const receiptColumns = {
   shares: json<string[]>('shares'),
   deletedAt: time('deleted_at'),
   due: time('due'),
-  awaited: integer('awaited', 'INTEGER NOT NULL DEFAULT 0'),
+  awaited: counter('awaited'),
 };
 
 export const eventColumns = {

@@ -4,7 +4,7 @@
  */
 
 import type { SurveyState } from '../../../shared/api.ts';
-import { addColumns, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
+import { addColumns, counter, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
 import { all, count, exists, first, hasTable, insert, list, update } from '../sql.ts';
 import { StorageRows } from '../storage-rows.ts';
 
@@ -61,17 +61,15 @@ const firstColumns = {
   attempts: integer('attempts'),
 };
 
-const zero = 'INTEGER NOT NULL DEFAULT 0';
-
 const laterColumns = {
   /** 1: we may have a pin of our own besides it. */
-  anchored: integer('anchored', zero),
+  anchored: counter('anchored'),
   /** Desired state: 1: it is to be held; 0: it is removed once other services hold it. */
   wanted: integer('wanted', 'INTEGER NOT NULL DEFAULT 1'),
   /** The code of the error that it failed with; or what else is wrong. */
   reason: optional(text('reason')),
   /** Bytes of the file that are copied, and its length once that is known. */
-  cursor: integer('cursor', zero),
+  cursor: counter('cursor'),
   bytes: optional(integer('bytes')),
   /**
    * Time at which the service last said that it has the pin, and at which all bytes were last read
@@ -83,7 +81,7 @@ const laterColumns = {
    * Number of times the service said that it has no such pin, while its upload may not have made
    * it.
    */
-  absences: integer('absences', zero),
+  absences: counter('absences'),
   /**
    * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in
    * `wholeFile`; with `nothingToRead` the service is only asked; null: a part, when it is due.
@@ -91,11 +89,11 @@ const laterColumns = {
   read_from: optional(integer('read_from')),
   read_to: optional(integer('read_to')),
   /** Index of the part that a check reads next. */
-  part: integer('part', zero),
+  part: counter('part'),
   /** 1: it gave a wrong block, and is asked last until it is verified. */
-  suspect: integer('suspect', zero),
+  suspect: counter('suspect'),
   /** Number of losses in a row, since it was verified. */
-  losses: integer('losses', zero),
+  losses: counter('losses'),
   /** The block that was wrong when it was lost, if one was. */
   damaged: optional(text('damaged')),
   /** The service that it replaces, where a migration made the row. */
@@ -119,9 +117,9 @@ type Key = RecordOf<typeof keyColumns>;
 type Changes = Partial<Omit<PinRow, keyof Key>>;
 
 const ofReferences = {
-  is_part: integer('is_part', zero),
+  is_part: counter('is_part'),
   /** 1: the upload that refers to it may be about to pin it. */
-  pinning: integer('pinning', zero),
+  pinning: counter('pinning'),
 };
 const stayed = { stayed: optional(integer('stayed')) };
 

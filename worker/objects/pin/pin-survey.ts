@@ -1,20 +1,35 @@
-/** Operator's questions to a `Pin` object: states of pins, and that all be checked. */
+/** Pins as a `Pin` object shows them: of a CID to its readers, all of them to the operator. */
 import type { SurveyState } from '../../../shared/api.ts';
 import { all, count } from '../sql.ts';
-import type { SeenAt } from './backend-pin.ts';
 import { nothingToRead, type PinRow, type PinState } from './pin-rows.ts';
 import type { WaitingStrays } from './stores/object-rows.ts';
+
+/** State of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
+export type BackendPin = Pick<PinRow, 'service' | 'state' | 'reason'> & SeenAt;
+
+/** Times of a row, in ms, by the names that callers have for them. */
+type SeenAt = { checkedAt: number | null; verifiedAt: number | null };
+
+/** The services that may have blocks of a CID, in the order in which they are asked. */
+export function byReadPriority(rows: readonly PinRow[]): string[] {
+  const rank = ({ state, suspect }: PinRow): number => (state === 'live' ? 0 : 2) + suspect;
+  const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
+  return held.toSorted((a, b) => rank(a) - rank(b)).map(({ service }) => service);
+}
+
+/** Makes a pin of its row. */
+export function backendPin({ service, state, reason, ...row }: PinRow): BackendPin {
+  return { service, state, reason, checkedAt: row.checked_at, verifiedAt: row.verified_at };
+}
 
 /** A pin with the files that need it; times in ms. */
 export type SurveyedPin = SurveyedRow & { files: { account: string; fileId: string }[] };
 
 type SurveyedRow = Pick<PinRow, 'cid' | 'service' | 'state' | 'reason' | 'detail' | 'attempts' | 'due'> & SeenAt;
 
-/** The last pin of the page before. */
-type SurveyCursor = { cid: string; service: string };
-
-/** A page of pins. @param state undefined: all */
-export type SurveyPage = { state: SurveyState | undefined; after: SurveyCursor | undefined; limit: number };
+/** A page of pins. `state`: undefined: all; `after`: the last pin of the page before. */
+export type SurveyPage = { state: SurveyState | undefined; after: PinKey | undefined; limit: number };
+type PinKey = Pick<PinRow, 'cid' | 'service'>;
 
 /** Number of pins at a service in a state. */
 type PinCount = { service: string; state: PinState; count: number };

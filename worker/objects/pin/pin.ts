@@ -21,7 +21,6 @@ import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ObjectCalls } from './stores/object-calls.ts';
 import { ObjectRows } from './stores/object-rows.ts';
 import type { PinPlan } from './pin-ownership.ts';
-import { backendPin, byReadPriority, type BackendPin } from './backend-pin.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
 import { PinRemovals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, settledMs, type Removal, type UploadLog } from './pin-steps.ts';
@@ -29,8 +28,8 @@ import { PinWork } from './pin-work.ts';
 import { shardName } from './shard-names.ts';
 import { StoredPins } from './stores/stored-pins.ts';
 import { verifyPins } from './pin-verification.ts';
-import { countedPins, makeAllDue, pinCounts, surveyedPins } from './pin-survey.ts';
-import type { PinGauges, SurveyedPin, SurveyPage } from './pin-survey.ts';
+import { backendPin, byReadPriority, countedPins, makeAllDue, pinCounts, surveyedPins } from './pin-survey.ts';
+import type { BackendPin, PinGauges, SurveyedPin, SurveyPage } from './pin-survey.ts';
 import { err, unwrap, type Result } from '../result.ts';
 
 /** Limits of one alarm: time, and requests, of Cloudflare's 1,000; a step makes some six. */

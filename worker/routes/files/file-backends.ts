@@ -7,7 +7,7 @@ import type { Bindings, Ctx } from '../../http/app.ts';
 import { orLog } from '../../log.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { underreplicated } from '../../objects/pin/lacking-pins.ts';
-import type { BackendPin } from '../../objects/pin/backend-pin.ts';
+import type { BackendPin } from '../../objects/pin/pin-survey.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 import { readableIds, servicesOf, sourceOf } from '../../backends/configured.ts';

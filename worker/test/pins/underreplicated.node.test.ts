@@ -10,7 +10,7 @@ import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import type { Env } from '../../env.ts';
 import { Breakers } from '../../objects/pin/breakers.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
-import { backendPin } from '../../objects/pin/backend-pin.ts';
+import { backendPin } from '../../objects/pin/pin-survey.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-rows.ts';
 import { CidQueue } from '../../objects/pin/cid-queue.ts';
 import { StoredPins } from '../../objects/pin/stores/stored-pins.ts';

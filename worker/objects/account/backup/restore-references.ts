@@ -25,12 +25,8 @@ export async function restoreReferences(
 ): Promise<Result<{ unpinned: string[]; denied: string[] }>> {
   const unpinned: string[] = [];
   const denied: string[] = [];
-  const found = await askInBatches(
-    files,
-    (file) => restoreReference(env, accountId, file, requestId),
-    (answers) => answers.some(({ ok }) => !ok),
-    referencesAtOnce,
-  );
+  const ask = (file: BackupFile) => restoreReference(env, accountId, file, requestId);
+  const found = await askInBatches(files, ask, (answers) => answers.some(({ ok }) => !ok), referencesAtOnce);
   for (const each of found) {
     if (!each.ok) return each;
     if (!each.isPinned) unpinned.push(each.fileId);

@@ -12,13 +12,7 @@ import { deliverRevoked, revokeKeys, type KeysEnded } from './key-calls.ts';
  * key; `previous`: the private key before, sealed to it; `recovery`: null where the account has no
  * recovery key.
  */
-type NextPair = {
-  replaces: Uint8Array;
-  spki: Uint8Array;
-  sealed: Uint8Array;
-  previous: Uint8Array;
-  recovery: Recovery | null;
-};
+type NextPair = Record<'replaces' | 'spki' | 'sealed' | 'previous', Uint8Array> & { recovery: Recovery | null };
 
 /** `replaced`: the public key before the last rotation. `files`: some of what is left. */
 type RotationState = KeyMaterial & {

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { maxSignedSeconds, SignedClaims } from '../../../../shared/api.ts';
 import { isSignedBy, parseSignedToken, webProvider } from '../../../../shared/crypto/index.ts';
-import { err, type Result } from '../../result.ts';
+import { err, type Failure, type Result } from '../../result.ts';
 import type { FileRecord } from '../files/file-rows.ts';
 import type { Claim } from '../uploads/claims.ts';
 import { AccountCalls } from './account-calls.ts';
@@ -19,12 +19,7 @@ export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
 /** An upload that may begin. `maxBytes`: the most that its body may have. */
 export type SignedStore = { hash: string; mode: FileRecord['mode']; maxBytes: number | undefined; claim: Claim };
 
-type Verified<M extends SignedClaims['method']> = {
-  hash: string;
-  keyId: string;
-  claims: Extract<SignedClaims, { method: M }>;
-  expiresAt: number;
-};
+type Verified = { hash: string; keyId: string; claims: SignedClaims; expiresAt: number };
 
 /** Checks signed URLs: signature, API key, scope, expiry and use. A URL ends with its key. */
 export class SignedCalls extends AccountCalls {
@@ -35,10 +30,11 @@ export class SignedCalls extends AccountCalls {
    * or was used
    */
   async read(token: string, { use }: { use: boolean }): Promise<Result<SignedRead>> {
-    const verified = this.#verify(token, 'GET');
+    const verified = this.#verify(token);
     if (!verified.ok) return verified;
     const { files, claims: uses, alarm } = this.context;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
+    if (claims.method !== 'GET') return signedFor(claims);
     const once = claims.jti === undefined ? undefined : { apiKey, name: signedUrlName(claims.jti), expiresAt };
     if (once !== undefined && use) await alarm.by(expiresAt);
     return this.context.transaction((): Result<SignedRead> => {
@@ -52,15 +48,16 @@ export class SignedCalls extends AccountCalls {
 
   /** Lets an upload begin: its claim makes one file of all attempts. Fails as `read`. */
   async store(token: string): Promise<Result<SignedStore>> {
-    const verified = this.#verify(token, 'POST');
+    const verified = this.#verify(token);
     if (!verified.ok) return verified;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
+    if (claims.method !== 'POST') return signedFor(claims);
     const once = { apiKey, name: signedUrlName(claims.jti), expiresAt };
     const claim = { ...once, route: 'signed', fingerprint: '.' };
     return { ok: true, hash, mode: claims.mode, maxBytes: claims.bytes, claim };
   }
 
-  #verify<M extends SignedClaims['method']>(text: string, method: M): Result<Verified<M>> {
+  #verify(text: string): Result<Verified> {
     const { row, keys, now } = this.context;
     const token = parseSignedToken(text);
     if (token?.alg === 'HS256')
@@ -81,16 +78,12 @@ export class SignedCalls extends AccountCalls {
     if (expiresAt <= now()) return err('gone', 'this URL has expired');
     if (expiresAt > now() + maxSignedSeconds * 1000)
       return err('invalid_request', `a signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
-    if (!isFor(claims, method)) return err('forbidden', `this URL is signed for ${claims.method}`);
     return { ok: true, hash, keyId: token.keyId, claims, expiresAt };
   }
 }
 
-function isFor<M extends SignedClaims['method']>(
-  claims: SignedClaims,
-  method: M,
-): claims is Extract<SignedClaims, { method: M }> {
-  return claims.method === method;
+function signedFor({ method }: SignedClaims): Failure {
+  return err('forbidden', `this URL is signed for ${method}`);
 }
 
 /** The name of a URL in rows. A client may have put into it what is not for others. */

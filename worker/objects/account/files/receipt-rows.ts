@@ -21,11 +21,7 @@ export type ReceiptRecord = Omit<ReceiptRow, 'shares' | 'due' | 'awaited'> & {
 };
 
 /** Place of a plain file's key, by the kind of its content. */
-const keyPlaces = {
-  container: 'in-container',
-  payload: 'elsewhere',
-  other: 'none',
-} as const satisfies Record<ContentKind, KeyFate>;
+const keyPlaces: Record<ContentKind, KeyFate> = { container: 'in-container', payload: 'elsewhere', other: 'none' };
 
 /** Receipts of versions in which `Pin` did not report a removal that it made later. */
 const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'

@@ -121,14 +121,11 @@ export class Claims extends StorageRows<ClaimOptions> {
    */
   #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
     const now = this.context.now();
-    const written = insert(
-      this.sql,
-      'idempotency',
-      { api_key: apiKey, route, hash: name, fingerprint, file_id: fileId, created_at: now, expires_at: now + forMs },
-      `ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = excluded.expires_at
-       WHERE file_id = excluded.file_id RETURNING file_id`,
-    );
-    return written === undefined ? takenOver() : undefined;
+    const times = { created_at: now, expires_at: now + forMs };
+    const row = { api_key: apiKey, route, hash: name, fingerprint, file_id: fileId, ...times };
+    const own = `ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = excluded.expires_at
+      WHERE file_id = excluded.file_id RETURNING file_id`;
+    return insert(this.sql, 'idempotency', row, own) === undefined ? takenOver() : undefined;
   }
 
   /**
