@@ -1,10 +1,10 @@
 import { accountIdentities } from '../../client/account-key.ts';
-import { openSealed, readDelivery } from '../../client/inboxes.ts';
+import { concernsDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
 import { rotateAccount } from '../../client/account-rotation.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
 import { sharesPage } from '../../client/sharing.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { exitOf, SealpinError } from '../../shared/errors.ts';
 import { sealedParcelType } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -24,7 +24,7 @@ export const command = defineCommand({
     yes: {
       ...yesArg,
       description:
-        'Do not ask. Required where deliveries to an old inbox, which is sealed to the account key, would not ' +
+        'Do not ask. Required where deliveries to old inboxes, which are sealed to the account key, may not ' +
         'open any more (key export keeps that key)',
     },
   },
@@ -40,7 +40,7 @@ export const command = defineCommand({
     if (rotation === undefined) {
       const isLossy = await showEndings({ http, routes, apiKey: service.apiKey, key }, context);
       if (isLossy && !args.yes)
-        throw new SealpinError('conflict', 'deliveries would be lost: nothing was changed', {
+        throw new SealpinError('conflict', 'deliveries may be lost: nothing was changed', {
           hint: 'keep the key that opens them with sealpin key export; then add --yes',
         });
       await confirm('Replace the key pair of the account', args.yes, context);
@@ -72,7 +72,7 @@ export const command = defineCommand({
 /** Asks a service as the holder of an API key. */
 type Asking = { readonly http: ServiceHttp; readonly routes: Api; readonly apiKey: string; readonly key: ApiKeyRecord };
 
-/** Shows what ends with the pair. @returns whether files would be lost */
+/** Shows what ends with the pair. @returns whether deliveries may be lost */
 async function showEndings(asking: Asking, context: Context): Promise<boolean> {
   const { http, routes, key } = asking;
   const { output, signal } = context;
@@ -89,39 +89,34 @@ async function showEndings(asking: Asking, context: Context): Promise<boolean> {
   const { uploads } = await routes.listUploads();
   const open = uploads.filter(({ createdBy, state }) => state === 'open' && ends.has(createdBy ?? '')).length;
   if (open > 0) output.note(`${countText(open, 'unfinished upload')} of these keys end with them`);
-  const lost = await sealedToAccount(asking, context);
-  const what = lost === 1 ? 'a delivery' : `${lost} deliveries`;
-  if (lost > 0) output.warn(`${what} sealed to the key before will open no more`);
-  return lost > 0;
+  return await warnOfDeliveries(asking, context);
 }
 
-/** Failures of a delivery that a rotation takes nothing from: another key opens it, or none. */
-const unaffected = [
-  'decrypt_failed',
-  'parcel_invalid',
-  'container_invalid',
-  'header_invalid',
-  'not_found',
-  'gone',
-  'content_denied',
-  'content_mismatch',
-  'pinning_lost',
-] as const;
+/**
+ * Exit codes of deliveries that a rotation takes nothing from: they are gone, another key opens
+ * them, or none.
+ */
+const unaffected: readonly number[] = [3, 4, 5];
 
-/** Counts the deliveries that only the account's private key opens. */
-async function sealedToAccount({ http, routes, apiKey }: Asking, { signal }: Context): Promise<number> {
+/** Warns of deliveries that only the account's key opens, or may. @returns whether any do */
+async function warnOfDeliveries({ http, routes, apiKey }: Asking, { output, signal }: Context): Promise<boolean> {
   const query = { mode: 'plain', contentType: sealedParcelType } as const;
   const { items } = await firstItems(Infinity, 'files', (page) => routes.list({ ...page, ...query }));
-  if (items.length === 0) return 0;
-  const identities = await accountIdentities(http, apiKey, signal);
-  let count = 0;
+  const identities = items.length === 0 ? [] : await accountIdentities(http, apiKey, signal);
+  let sealed = 0;
+  let unread = 0;
   for (const file of items) {
     try {
       await openSealed(http, file, await readDelivery(http, file, signal), identities);
-      count += 1;
+      sealed += 1;
     } catch (error) {
-      if (!isSealpinError(error, ...unaffected)) throw error;
+      if (!concernsDelivery(error)) throw error;
+      if (unaffected.includes(exitOf(error))) continue;
+      unread += 1;
+      output.warn(`the delivery ${file.fileId} may open no more: it cannot be looked into (${error.message})`);
     }
   }
-  return count;
+  if (sealed > 0)
+    output.warn(`${sealed === 1 ? 'a delivery' : `${sealed} deliveries`} sealed to the key before will open no more`);
+  return sealed + unread > 0;
 }

@@ -3,12 +3,15 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { connect } from '../../../client/index.ts';
+import { parseRecipients } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
+import { sealedParcelType } from '../../../shared/link/index.ts';
 import { client, pathOf } from '../../../testkit/api-client.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { hostileFiles } from '../hostile-deliveries.ts';
 import { sharedLocalService, oldInbox } from '../local.ts';
 
 const local = sharedLocalService();
@@ -66,10 +69,10 @@ test('a backup from before is restored after it, and the next one needs a new fo
 test('deliveries that only the key before opens are named first, and open with it once exported', async () => {
   await writeFile(join(directory, 'letter'), 'Dear Ann');
   const link = await oldInbox(local);
+  const before = await api().getAccount();
   expect(await sealpin(['send', 'letter', '--inbox', link])).toMatchObject({ exit: 0 });
   const { deliveries } = await connect({ service: local.url, apiKey: local.apiKey }).inbox.list();
   const { id } = first(deliveries);
-  const before = await api().getAccount();
   const refused = await sealpin(['account', 'rotate']);
   expect(refused).toMatchObject({ exit: 1, stdout: '' });
   expect(refused.stderr).toContain('a delivery sealed to the key before will open no more');
@@ -80,6 +83,32 @@ test('deliveries that only the key before opens are named first, and open with i
   expect((await sealpin(['inbox', 'open', id, 'none'])).exit).not.toBe(0);
   expect(await sealpin(['inbox', 'open', id, 'opened', '--key', 'old.key'])).toMatchObject({ exit: 0 });
   expect(await readFile(join(directory, 'opened', 'letter'), 'utf8')).toBe('Dear Ann');
+});
+
+test('nothing that anyone stores as a delivery, and no backend that is away, keeps the owner from it', async () => {
+  const { account } = await api().getAccount();
+  const kinds = await hostileFiles(first(parseRecipients(account.publicKey)));
+  const ids: Record<string, string> = {};
+  for (const [kind, bytes] of Object.entries(kinds))
+    ids[kind] = (await api().store('plain', Buffer.from(bytes), { type: sealedParcelType })).fileId;
+  const warnings = ({ stderr }: Ran): string[] =>
+    Object.keys(ids).filter((kind) => stderr.includes(`the delivery ${ids[kind]} may open no more`));
+  const refused = await sealpin(['account', 'rotate']);
+  expect(refused).toMatchObject({ exit: 1, stderr: expect.stringContaining('then add --yes') as unknown });
+  expect(warnings(refused)).toEqual(['a later version of age', 'a name that leads out of the folder']);
+  const code = 'pinning_unavailable';
+  const body = JSON.stringify({ type: '', title: '', status: 503, code });
+  const headers = { 'content-type': 'application/problem+json' };
+  const proxy = await faultyProxy(
+    () => local.url,
+    ({ path }) => (path.endsWith('/content') ? { kind: 'answer', status: 503, headers, body } : undefined),
+  );
+  const env = { ...password, SEALPIN_API_KEY: local.apiKey };
+  const away = await sealpin(['account', 'rotate', '--yes', '--service', proxy.url], { env });
+  expect(away).toMatchObject({ exit: 0 });
+  expect(warnings(away)).toEqual(Object.keys(kinds).filter((kind) => kind !== 'more than a parcel can have'));
+  expect(await sealpin(['account', 'rotate', '--yes'])).toMatchObject({ exit: 0 });
+  await api().deleteFiles({ files: Object.values(ids) });
 });
 
 // At the end: other tests would open, copy and restore its many files.
