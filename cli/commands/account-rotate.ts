@@ -41,7 +41,9 @@ export const command = defineCommand({
       const isLossy = await showEndings({ http, routes, apiKey: service.apiKey, key }, context);
       if (isLossy && !args.yes)
         throw new SealpinError('conflict', 'deliveries may be lost: nothing was changed', {
-          hint: 'keep the key that opens them with sealpin key export; then add --yes',
+          hint:
+            'keep the key that opens them with sealpin key export, and end old inboxes with ' +
+            'sealpin inbox revoke <id>; then add --yes',
         });
       await confirm('Replace the key pair of the account', args.yes, context);
     } else output.note(`the key pair is being replaced already: ${countText(rotation.remaining, 'file')} left`);
@@ -58,7 +60,7 @@ export const command = defineCommand({
     progress.done();
     for (const id of rotated.revoked) output.note(`revoked ${id}`);
     for (const id of rotated.unreadable) output.warn(`${id} is damaged, and opens with neither key pair`);
-    output.note('the account has a new key pair, and nothing that the service keeps opens with the one before');
+    output.note('the account has a new key pair, and what the service encrypts is sealed to it');
     output.note('what sealpin key export wrote is of the pair before; the next sealpin backup needs a new folder');
     if (account.recovery !== undefined)
       output.note(
@@ -89,7 +91,13 @@ async function showEndings(asking: Asking, context: Context): Promise<boolean> {
   const { uploads } = await routes.listUploads();
   const open = uploads.filter(({ createdBy, state }) => state === 'open' && ends.has(createdBy ?? '')).length;
   if (open > 0) output.note(`${countText(open, 'unfinished upload')} of these keys end with them`);
-  return await warnOfDeliveries(asking, context);
+  const writers = keys.filter(
+    ({ scopes, expiresAt }) =>
+      scopes.join() === 'write' && (expiresAt === undefined || Date.parse(expiresAt) > context.now()),
+  );
+  for (const { id, label } of writers)
+    output.warn(`the API key ${id} only stores: if ${visible(label)} is an old inbox, what comes there opens no more`);
+  return (await warnOfDeliveries(asking, context)) || writers.length > 0;
 }
 
 /**

@@ -201,7 +201,7 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
     if (!(first instanceof SealpinError)) return { parcel: first, sealedTo: named === undefined ? ofAccount : 'key' };
     if (named !== undefined || first.reason !== 'no_key') return { problem: first };
     own ??= otherwise(readIdentities(undefined, undefined, context), 'file_not_found', []);
-    const second = await opening(await own);
+    const second = (await own).length === 0 ? first : await opening(await own);
     return second instanceof SealpinError ? { problem: second } : { parcel: second, sealedTo: 'key' };
   };
 }

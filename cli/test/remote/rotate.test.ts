@@ -70,19 +70,25 @@ test('deliveries that only the key before opens are named first, and open with i
   await writeFile(join(directory, 'letter'), 'Dear Ann');
   const link = await oldInbox(local);
   const before = await api().getAccount();
+  const early = await sealpin(['account', 'rotate']);
+  expect(early).toMatchObject({ exit: 1, stdout: '' });
+  expect(early.stderr).toContain('only stores: if old is an old inbox, what comes there opens no more');
   expect(await sealpin(['send', 'letter', '--inbox', link])).toMatchObject({ exit: 0 });
+  expect(await sealpin(['inbox', 'revoke', link])).toMatchObject({ exit: 0 });
   const { deliveries } = await connect({ service: local.url, apiKey: local.apiKey }).inbox.list();
   const { id } = first(deliveries);
   const refused = await sealpin(['account', 'rotate']);
   expect(refused).toMatchObject({ exit: 1, stdout: '' });
   expect(refused.stderr).toContain('a delivery sealed to the key before will open no more');
-  expect(refused.stderr).toContain('keep the key that opens them with sealpin key export; then add --yes');
+  expect(refused.stderr).toContain('keep the key that opens them with sealpin key export, and end old inboxes');
   expect(await api().getAccount()).toMatchObject({ account: before.account });
   expect(await sealpin(['key', 'export', 'old.key'])).toMatchObject({ exit: 0 });
   expect(await sealpin(['account', 'rotate', '--yes'])).toMatchObject({ exit: 0 });
-  expect((await sealpin(['inbox', 'open', id, 'none'])).exit).not.toBe(0);
+  const closed = await sealpin(['inbox', 'open', id, 'none']);
+  expect(closed).toMatchObject({ exit: 4, stderr: expect.stringContaining('none of the keys opens it') as unknown });
   expect(await sealpin(['inbox', 'open', id, 'opened', '--key', 'old.key'])).toMatchObject({ exit: 0 });
   expect(await readFile(join(directory, 'opened', 'letter'), 'utf8')).toBe('Dear Ann');
+  expect(await sealpin(['account', 'rotate'])).toMatchObject({ exit: 0 });
 });
 
 test('nothing that anyone stores as a delivery, and no backend that is away, keeps the owner from it', async () => {
