@@ -146,7 +146,7 @@ export class Account extends RealAccount {
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`,
    * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `add`, `change`,
-   * `shareOpened` of this object, `setAlarm` of its storage.
+   * `list`, `shareOpened` of this object, `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);

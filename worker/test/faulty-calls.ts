@@ -74,6 +74,10 @@ export class FaultyFiles extends FileCalls {
   override change(...args: Parameters<FileCalls['change']>): ReturnType<FileCalls['change']> {
     return faulty(this.#faults, 'change', () => super.change(...args));
   }
+
+  override list(...args: Parameters<FileCalls['list']>): ReturnType<FileCalls['list']> {
+    return faulty(this.#faults, 'list', () => super.list(...args));
+  }
 }
 
 /** Makes a call that may be about to fail. */

@@ -1,6 +1,7 @@
 /** The list of files, deletion with its receipt, and verification. */
 import * as shapes from '../../../shared/api.ts';
 import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
+import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { isoTime } from '../../../shared/time.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 import { unwrap } from '../../objects/result.ts';
@@ -19,11 +20,15 @@ import { aboutPlain, checkFileConditions, openRecord, storedFile } from './file-
 /** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
   const { account, key } = principal;
+  let searched: Uint8Array | undefined;
   const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, shapes.ListQuery), async (tag) => {
     const pairs = await pairsOf(principal, await unwrap(account.caller(key.hash, 'read')));
+    searched = pairs[0]?.spki;
     return pairs.map(({ pkcs8 }) => searchTag(pkcs8, tag));
   });
   const result = await unwrap(account.files.list(key.hash, page));
+  // The pair was replaced meanwhile: its tags are others.
+  if (searched !== undefined && !equalBytes(searched, result.spki)) return await listFiles(c, principal);
   let identities: Promise<Identity[]> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<shapes.StoredFile> => {

@@ -5,7 +5,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { problemOf } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
-import { rotate } from './rotating.ts';
+import { replacedBy, rotate } from './rotating.ts';
 
 let service: Service;
 let proxy: Awaited<ReturnType<typeof startFaultyProxy>>;
@@ -55,6 +55,23 @@ it('a tag is found that a file gets which had none before', async () => {
   const { fileId } = await owner.call.store('plain', 'x');
   await changeAround(owner, fileId, { tags: ['found'] });
   expect((await owner.call.listFiles({ tag: 'found' })).files).toHaveLength(1);
+});
+
+it('a tag is found by a search that began under the pair before, while it is replaced and afterwards', async () => {
+  const { call, object } = await newOwner(service);
+  const { fileId } = await call.store('plain', 'x');
+  await call.changeFile({ fileId, tags: ['found'] });
+  const begin = async () => {
+    await object.fail('rewrap', 'before');
+    expect(await problemOf(call.ask('rotateAccount', { publicKey: await replacedBy(call) }))).toBe('500 internal');
+  };
+  for (const replace of [begin, rotate, rotate]) {
+    await object.fail('list', 'late');
+    const listing = call.listFiles({ tag: 'found' });
+    await expect.poll(() => object.awaits('list')).toBe(false);
+    await replace(call);
+    expect((await listing).files).toHaveLength(1);
+  }
 });
 
 it('an API key that was being made for the pair before is refused, and works once it is asked for again', async () => {
