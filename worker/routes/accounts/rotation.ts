@@ -40,8 +40,8 @@ export async function rotateAccount(c: Ctx, principal: Principal): Promise<Respo
   if (state.replaced === null || !equalBytes(state.replaced, given))
     throw new SealpinError('conflict', equalBytes(state.spki, given) ? notDone : otherPair, { hint: whichPair });
   const rewrapped = state.previous === null ? [] : await rewrapAll(principal, state, state.files);
-  const { remaining } = await unwrap(account.rotation.rewrap(key.hash, state.spki, rewrapped));
-  const unreadable = state.files.filter(({ header }, index) => header !== null && rewrapped[index]?.header === null);
+  const { remaining, taken } = await unwrap(account.rotation.rewrap(key.hash, state.spki, rewrapped));
+  const unreadable = rewrapped.filter(({ fileId, tags }) => tags === undefined && taken.includes(fileId));
   return c.json<Rotation>({
     publicKey: encodePublicKeyFile(state.spki),
     done: remaining === 0,

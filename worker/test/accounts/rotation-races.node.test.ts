@@ -74,6 +74,17 @@ it('a tag is found by a search that began under the pair before, while it is rep
   }
 });
 
+it('a damaged file is unreadable only if it is still there', async () => {
+  const { call, object } = await newOwner(service);
+  const [kept, deleted] = [await call.store('encrypted', 'x'), await call.store('encrypted', 'y')];
+  await object.change("UPDATE file SET header = x'00'");
+  await object.fail('rewrap', 'late');
+  const rotating = rotate(call);
+  await expect.poll(() => object.awaits('rewrap')).toBe(false);
+  await call.deleteFile({ fileId: deleted.fileId });
+  expect((await rotating).flatMap(({ unreadable = [] }) => unreadable)).toEqual([kept.fileId]);
+});
+
 it('an API key that was being made for the pair before is refused, and works once it is asked for again', async () => {
   const { call, object } = await newOwner(service);
   const { fileId } = await call.store('encrypted', 'x');

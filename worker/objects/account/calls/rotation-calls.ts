@@ -67,24 +67,29 @@ export class RotationCalls extends AccountCalls {
    * Takes what was sealed to the current pair again. What was changed since it was read stays for
    * later. With the last of it the rotation ends, and the private key before is destroyed.
    * @param spki the public key that it is sealed to
-   * @returns how many files are left; `conflict` for another pair
+   * @returns how many files are left, and the IDs of those taken; `conflict` for another pair
    */
-  rewrap(hash: string, spki: Uint8Array, rewrapped: readonly Rewrapped[]): Promise<Result<{ remaining: number }>> {
+  rewrap(
+    hash: string,
+    spki: Uint8Array,
+    rewrapped: readonly Rewrapped[],
+  ): Promise<Result<{ remaining: number; taken: string[] }>> {
     const { files, uploads, rotation, erased } = this.context;
     return this.#as(hash, async () => {
       if (!this.context.isCurrent(spki)) return err('conflict', 'the key pair of the account was replaced meanwhile');
-      if (rotation.previous() === null) return { ok: true, remaining: 0 };
-      const remaining = this.context.transaction(() => {
-        for (const each of rewrapped.filter((file) => rotation.take(file))) {
+      if (rotation.previous() === null) return { ok: true, remaining: 0, taken: [] };
+      const done = this.context.transaction(() => {
+        const taken = rewrapped.filter((file) => rotation.take(file));
+        for (const each of taken) {
           files.rewrap(each);
           if (each.header !== null) uploads.rewrap(each.fileId, each.header);
         }
-        const left = rotation.remaining();
-        if (left === 0) rotation.end();
-        return left;
+        const remaining = rotation.remaining();
+        if (remaining === 0) rotation.end();
+        return { remaining, taken: taken.map(({ fileId }) => fileId) };
       });
       await erased();
-      return { ok: true, remaining };
+      return { ok: true, ...done };
     });
   }
 

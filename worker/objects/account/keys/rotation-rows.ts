@@ -17,7 +17,7 @@ export type Behind = Omit<RecordOf<typeof behindColumns>, 'description'> & { tag
 
 /** The same under the new pair. `header`: null where it has none, or one that nobody opens. */
 export type Rewrapped = Pick<Behind, 'fileId' | 'version' | 'rewrapped' | 'header'> & {
-  /** Search tags; undefined where they stay. */
+  /** Search tags; undefined where they stay: nobody opens the header that has them. */
   tags: readonly string[] | undefined;
 };
 
