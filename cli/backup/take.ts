@@ -45,6 +45,7 @@ import {
 import { writeReaders } from './readers.ts';
 import { openDetails, openSealedHeader, sealDetails } from './sealed-details.ts';
 import { namesInHistory } from '../files/history.ts';
+import { hinting } from '../terminal/hints.ts';
 
 /**
  * Brings a backup up to date. After an interruption the next call resumes where it stopped.
@@ -132,6 +133,9 @@ async function keepFiles(files: AsyncIterable<StoredFile>, run: Taking) {
       live.set(file.fileId, file.cid);
     } catch (error) {
       if (!isOfOneFile(error, run.context)) throw error;
+      // The key pair of the account may have been replaced meanwhile.
+      if (isSealpinError(error, 'decrypt_failed'))
+        await beginAbout(run.layout, run.http.url, await accountOf(run.http, run.context.signal), run.context);
       failures.set(file.fileId, error);
       run.context.output.warn(`${file.fileId} was not backed up: ${error.message}`);
     }
@@ -189,7 +193,8 @@ async function sealedOf(file: StoredFile, entry: BackupEntry, run: Taking) {
   if (file.mode === 'encrypted') {
     const header = Buffer.from(await containerHeader(entry, run)).toString('base64');
     // A header that does not open is no backup of the file.
-    await openSealedHeader({ ...entry, header }, run.identities);
+    const hint = 'its header at the service is damaged, and nothing opens it: delete the file';
+    await hinting(openSealedHeader({ ...entry, header }, run.identities), 'decrypt_failed', hint);
     return { header };
   }
   const { fileId, filename = null, contentType, metadata, tags } = file;

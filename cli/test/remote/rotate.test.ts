@@ -66,6 +66,23 @@ test('a backup from before is restored after it, and the next one needs a new fo
   expect(await got(first(files).fileId)).toBe('kept');
 });
 
+test('a backup during which the key pair is replaced says so', async () => {
+  await store(['one', 'two', 'three']);
+  let containers = 0;
+  const proxy = await faultyProxy(
+    () => local.url,
+    ({ headers }) => {
+      if (headers.accept !== 'application/vnd.sealpin' || (containers += 1) !== 2) return undefined;
+      return { kind: 'late', until: connect({ service: local.url, apiKey: local.apiKey }).rotateAccount() };
+    },
+  );
+  const env = { ...password, SEALPIN_API_KEY: local.apiKey };
+  const ran = await sealpin(['backup', 'copy', '--service', proxy.url], { env });
+  expect(ran).toMatchObject({ exit: 1, stdout: '' });
+  expect(ran.stderr).toContain('copy is the backup of this account under an older key pair');
+  expect(ran.stderr).not.toContain('not backed up');
+});
+
 test('deliveries that only the key before opens are named first, and open with it once exported', async () => {
   await writeFile(join(directory, 'letter'), 'Dear Ann');
   const link = await oldInbox(local);
