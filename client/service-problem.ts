@@ -7,6 +7,7 @@ import { defaultMessage, describe, isCode, orUndefined, SealpinError, type Code 
 import { isFromGateway } from '../shared/gateway-status.ts';
 import type { GatewayProblem, GatewayResponse } from '../shared/ipfs/gateway.ts';
 import { readAll } from '../shared/streams/read-all.ts';
+import { parseRetryAfter } from '../shared/streams/timing.ts';
 
 /** The problem in the body of a refusal; undefined when it is from another program. */
 export function parseProblem(text: string): Problem | undefined {
@@ -57,7 +58,7 @@ export function bareRefusal(host: string, status: number, o: { retryAfter: strin
       hint: 'a program in front of the service, such as a proxy, may refuse it: ask who runs the service',
     });
   const isBusy = status === 429 || status >= 500;
-  const retryAfterSeconds = isBusy ? Number(o.retryAfter) || undefined : undefined;
+  const retryAfterSeconds = isBusy ? parseRetryAfter(o.retryAfter) || undefined : undefined;
   if (isFromGateway(status)) {
     const detail = `${host} cannot be reached: a program in front of it says ${status}`;
     return new SealpinError('service_unreachable', detail, { hint: 'try again later', retryAfterSeconds });
@@ -88,7 +89,7 @@ export function problemError(
   const { show = (text) => text } = o;
   const code = codeOf(problem);
   const hint = o.hint ?? problem.hint;
-  const retryAfterSeconds = Number(o.retryAfter) || undefined;
+  const retryAfterSeconds = parseRetryAfter(o.retryAfter) || undefined;
   const request = code === 'internal' && problem.requestId !== undefined ? ` (request ${problem.requestId})` : '';
   return new SealpinError(code, show(`${problem.detail ?? titleOf(problem)}${request}`), {
     hint: hint === undefined ? undefined : show(hint),

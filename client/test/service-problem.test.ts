@@ -21,6 +21,13 @@ describe('a problem', () => {
     const error = problemError(problem({ code: 'overloaded', detail: 'later', hint: 'wait' }), { retryAfter: '7' });
     expect(error).toMatchObject({ code: 'overloaded', message: 'later', hint: 'wait', retryAfterSeconds: 7 });
     expect(problemError(problem({ code: 'overloaded' }), { retryAfter: null }).retryAfterSeconds).toBeUndefined();
+    const late = { retryAfter: '1764421200' };
+    for (const refusal of [
+      problemError(problem(), late),
+      bareRefusal('host', 503, late),
+      bareRefusal('host', 500, late),
+    ])
+      expect(refusal.retryAfterSeconds).toBe(3600);
   });
 
   it('keeps the words of a code that this version does not know', () => {

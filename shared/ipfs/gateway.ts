@@ -5,6 +5,7 @@
 import { SealpinError, type Code } from '../errors.ts';
 import { cancelQuietly } from '../streams/cancel-quietly.ts';
 import { byteReader } from '../streams/reader.ts';
+import { parseRetryAfter } from '../streams/timing.ts';
 import type { BlockSource } from './block-source.ts';
 import { carOf, carType } from './car.ts';
 import { maxBlockBytes } from './profile.ts';
@@ -137,9 +138,7 @@ function gatewayRefusal(
   type: string,
   problem: GatewayProblem | undefined,
 ): SealpinError {
-  // A date is ignored (RFC 9110 section 10.2.3).
-  const seconds = Number(headers.get('retry-after') ?? NaN);
-  const retryAfter = Number.isSafeInteger(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {};
+  const retryAfter = { retryAfterSeconds: parseRetryAfter(headers.get('retry-after')) };
   if (problem?.code === 'pinning_unavailable' || problem?.code === 'pinning_timeout')
     return new SealpinError('pinning_unavailable', problem.detail, { reason: 'blob_unavailable', ...retryAfter });
   if (problem?.code === 'pinning_lost' || problem?.code === 'content_denied')

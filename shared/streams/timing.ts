@@ -1,6 +1,9 @@
 /** Waiting, and limits to it. No timer and no listener outlives the wait. */
 
-/** Waits so many ms. @throws the reason of the signal once it is aborted */
+/** The longest that a timer waits; one of more ends at once. */
+const maxTimerMs = 2 ** 31 - 1;
+
+/** Waits so many ms, at most 24 days. @throws the reason of the signal once it is aborted */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await within(new Promise<never>(() => undefined), ms, () => undefined, signal);
 }
@@ -15,7 +18,7 @@ export async function within<T, L>(work: Promise<T>, ms: number, late: () => L, 
   const stop = (): void => end.reject(signal?.reason as Error);
   if (signal?.aborted === true) stop();
   signal?.addEventListener('abort', stop, { once: true });
-  const timer = setTimeout(end.resolve, Math.max(0, ms), isLate);
+  const timer = setTimeout(end.resolve, Math.min(Math.max(0, ms), maxTimerMs), isLate);
   try {
     const first = await Promise.race([work, end.promise]);
     return first === isLate ? late() : first;
@@ -57,7 +60,7 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
 /** Makes a signal that aborts with the error of `late` after `ms`, unless it is cleared. */
 export function timeLimit(ms: number, late: () => Error): { readonly signal: AbortSignal; clear(): void } {
   const stop = new AbortController();
-  const timer = setTimeout(() => stop.abort(late()), ms);
+  const timer = setTimeout(() => stop.abort(late()), Math.min(ms, maxTimerMs));
   return { signal: stop.signal, clear: () => clearTimeout(timer) };
 }
 
@@ -65,4 +68,16 @@ export function timeLimit(ms: number, late: () => Error): { readonly signal: Abo
 export function withStop(caller: AbortSignal | undefined): { stop(reason?: unknown): void; signal: AbortSignal } {
   const own = new AbortController();
   return { stop: (reason) => own.abort(reason), signal: caller ? AbortSignal.any([caller, own.signal]) : own.signal };
+}
+
+/** The longest `Retry-After` that is kept: a server, or one in front of it, can name any. */
+const maxRetryAfter = 3600;
+
+/**
+ * Parses the value of `Retry-After` (RFC 9110 section 10.2.3): seconds, or a date.
+ * @returns seconds, at most an hour; undefined for a date that is past, and for anything else
+ */
+export function parseRetryAfter(text: string | null | undefined): number | undefined {
+  const seconds = /^\d+$/.test(text ?? '') ? Number(text) : Math.ceil((Date.parse(text ?? '') - Date.now()) / 1000);
+  return seconds >= 0 ? Math.min(seconds, maxRetryAfter) : undefined;
 }

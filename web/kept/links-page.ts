@@ -1,6 +1,6 @@
 /** The document of `/links`: the links that this browser keeps, as the service sees them now. */
 import type { ShareStatus } from '../../shared/api/shares-shapes.ts';
-import { sleep } from '../../shared/streams/timing.ts';
+import { parseRetryAfter, sleep } from '../../shared/streams/timing.ts';
 import { clockText, dayText, sizeText } from '../amounts.ts';
 import { attempt } from '../attempt.ts';
 import { confirmFirst } from '../confirm-dialog.ts';
@@ -55,7 +55,7 @@ async function askShareStatus(shareId: string): Promise<Seen> {
   try {
     const response = await fetch(`v1/shares/${shareId}`, { cache: 'no-store' });
     if (response.status === 429) {
-      await sleep((Number(response.headers.get('Retry-After')) || minuteSeconds) * 1000);
+      await sleep((parseRetryAfter(response.headers.get('Retry-After')) || minuteSeconds) * 1000);
       return await askShareStatus(shareId);
     }
     const body = (await response.json()) as { state?: string; code?: string; opensLeft: number; expiresAt: string };

@@ -4,6 +4,7 @@ import { isFromGateway } from '../../shared/gateway-status.ts';
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { parseRetryAfter } from '../../shared/streams/timing.ts';
 import { printable } from './printable.ts';
 
 /** A service at an address, and the API that is expected there. */
@@ -84,7 +85,7 @@ export async function statusError(of: HttpFailures, response: Response, command:
   const { status } = response;
   const words = await quoteResponse(response, headers);
   if (status === 429 || isFromGateway(status)) {
-    const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
+    const retryAfterSeconds = parseRetryAfter(response.headers.get('retry-after'));
     return new SealpinError('pinning_unavailable', `${id} answered ${status} to ${command}${words}`, {
       retryAfterSeconds,
     });
@@ -160,11 +161,4 @@ export async function wholeBody(
 /** A browser's fetch hides the status of a redirect that it does not follow. */
 function isRedirect(status: number): boolean {
   return status === 0 || (status >= 300 && status < 400);
-}
-
-/** Retry-After (RFC 9110 section 10.2.3) in seconds. */
-function secondsOf(text: string | null): number | undefined {
-  if (text === null) return undefined;
-  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
-  return Number.isSafeInteger(seconds) && seconds >= 0 ? seconds : undefined;
 }

@@ -4,6 +4,7 @@
  */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { parseRetryAfter } from '../../shared/streams/timing.ts';
 import { tusVersion } from '../../shared/tus-protocol.ts';
 import type { App, Ctx } from './app.ts';
 import { problem } from './problem.ts';
@@ -57,11 +58,10 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     const isBusy = isSealpinError(c.error, 'rate_limited') || isSealpinError(c.error, 'overloaded');
     const isBroken = isBrokenBody(c.error);
     if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && (isBusy || isBroken))) {
-      const retryAfter = headers.get('Retry-After');
       const detail = isBroken
         ? 'the body broke off or stalled; HEAD tells how much of it is recorded'
         : 'the service is too busy, or a part of it does not respond';
-      const retryAfterSeconds = retryAfter === null ? undefined : Number(retryAfter);
+      const retryAfterSeconds = parseRetryAfter(headers.get('Retry-After'));
       const busy = new SealpinError('upload_busy', detail, { retryAfterSeconds });
       c.res = problem(busy, c);
     }

@@ -18,6 +18,21 @@ test('work that takes too long has the result of late, or its error', async () =
   await expect(within(never, -1, refuse)).rejects.toThrow('too slow');
 });
 
+test('no wait is too long for a timer', async () => {
+  for (const ms of [2 ** 31, 1764421200_000, Infinity]) {
+    expect(
+      await settlesWithin(
+        within(never, ms, () => 'late'),
+        20,
+      ),
+    ).toBe(false);
+    const { signal, clear } = timeLimit(ms, () => new Error('late'));
+    await sleep(5);
+    expect(signal.aborted).toBe(false);
+    clear();
+  }
+});
+
 test('work that fails after its time is no unhandled rejection', async () => {
   const { promise, reject } = Promise.withResolvers<never>();
   expect(await within(promise, 1, () => 'late')).toBe('late');

@@ -3,6 +3,7 @@ import { AwsV4Signer } from 'aws4fetch';
 import { SealpinError } from '../../../shared/errors.ts';
 import { isFromGateway } from '../../../shared/gateway-status.ts';
 import { concat } from '../../../shared/streams/concat.ts';
+import { parseRetryAfter } from '../../../shared/streams/timing.ts';
 import type { ObjectBody } from '../objects/bucket.ts';
 import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
 import { wholeBody } from '../http-failures.ts';
@@ -150,9 +151,8 @@ function failure(store: Store, { method }: S3Request, response: Response, xml: s
   const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
   if (hint !== undefined) return misconfigured(store, said, hint);
   if (slow.includes(status) || isFromGateway(status) || slowCodes.includes(code)) {
-    const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
     const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
-    const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;
+    const retryAfterSeconds = parseRetryAfter(response.headers.get('Retry-After')) ?? wait;
     return new SealpinError('pinning_unavailable', `${id} ${said}`, { retryAfterSeconds });
   }
   if (status >= 300 && status < 400)
