@@ -21,10 +21,13 @@ export async function orLog<T>(line: LogLine, work: () => Promise<T>): Promise<T
   }
 }
 
+/** The most characters of an error in the log: it may be in the words of others. */
+const maxErrorText = 1_000;
+
 /**
  * The name and message of an error, for the operator; a stack would name nothing but our own
  * bundle.
  */
 export function errorText(thrown: unknown): string {
-  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : typeof thrown;
+  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}`.slice(0, maxErrorText) : typeof thrown;
 }

@@ -1,5 +1,8 @@
 /** Text of others in what operators read. */
 
+/** Characters that are kept of an error of a backend, which may be in the words of others. */
+export const maxDetail = 300;
+
 /** The text with what is not printable as `\u{…}`, cut off after so many characters. */
 export function printable(text: string, maxChars = 200): string {
   const escaped = text

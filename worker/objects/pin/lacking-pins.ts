@@ -3,10 +3,9 @@
  * not asked for all of them at once.
  */
 import { dayMs, hourMs } from '../../../shared/time.ts';
-import { printable } from '../../backends/printable.ts';
+import { maxDetail, printable } from '../../backends/printable.ts';
 import { withJitter } from '../alarm.ts';
 import { WithContext } from '../with-context.ts';
-import { maxDetail } from './pin-faults.ts';
 import type { WorkContext } from './pin-steps.ts';
 import { nothingToRead, type PinRow } from './pin-rows.ts';
 

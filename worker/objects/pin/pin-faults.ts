@@ -1,6 +1,6 @@
 /** Meaning of errors of pinning services for the rows of a `Pin` object. */
 import { isSealpinError, type SealpinError } from '../../../shared/errors.ts';
-import { printable } from '../../backends/printable.ts';
+import { maxDetail, printable } from '../../backends/printable.ts';
 import { errorText, log, type LogLine } from '../../log.ts';
 import { err, toFailure, type Result } from '../result.ts';
 
@@ -30,9 +30,6 @@ export function isLost(error: unknown, attempts: number): error is SealpinError 
 export function reasonOf(error: unknown): string {
   return isSealpinError(error) ? error.code : 'internal';
 }
-
-/** The longest text that a row keeps of an error, in characters. */
-export const maxDetail = 300;
 
 /** Describes an error for the operator: in printable characters, and no longer than a row keeps. */
 export function detailOf(error: unknown): string {
