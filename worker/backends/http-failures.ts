@@ -5,7 +5,7 @@ import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { parseRetryAfter } from '../../shared/streams/timing.ts';
-import { maxDetail, printable } from './printable.ts';
+import { printable } from './printable.ts';
 
 /** A service at an address, and the API that is expected there. */
 type Addressed = {
@@ -27,7 +27,7 @@ const minSecretChars = 8;
 /** Makes the error for what a backend refuses with, in its own words. */
 export function refusalBy(id: string, message: string): SealpinError {
   if (!/no space left on device|disk quota exceeded/i.test(message))
-    return new SealpinError('pinning_failed', `${id}: ${printable(message, maxDetail)}`);
+    return new SealpinError('pinning_failed', `${id}: ${printable(message)}`);
   return new SealpinError('disk_full', `the disk of the pinning service ${id} is full`, {
     hint: 'nothing was kept; the operator must make room there',
   });
@@ -38,7 +38,7 @@ export type HttpFailures = ReturnType<typeof httpFailures>;
 /** Makes the errors of a service. */
 export function httpFailures({ id, root, headers, api }: Addressed) {
   function failed(detail: string, cause?: unknown): SealpinError {
-    return new SealpinError('pinning_failed', `${id}: ${printable(detail, maxDetail)}`, { cause });
+    return new SealpinError('pinning_failed', `${id}: ${printable(detail)}`, { cause });
   }
 
   /**
@@ -63,7 +63,7 @@ export function httpFailures({ id, root, headers, api }: Addressed) {
 
   /** The plan that the service is paid for, or its quota, is used up. */
   function exhausted(detail: string): SealpinError {
-    return new SealpinError('disk_full', `${id}: ${printable(detail, maxDetail)}`, {
+    return new SealpinError('disk_full', `${id}: ${printable(detail)}`, {
       hint: `the pinning service ${id} takes no more: the operator must look at its plan and its bills`,
     });
   }

@@ -241,7 +241,7 @@ function readError(client: HttpFailures, status: number, record: JsonRecord, met
   if (!isRecord(error) || typeof error['reason'] !== 'string')
     throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
   const { reason, details } = error;
-  const message = printable(`${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`);
+  const message = `${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`;
   if (status === 404 && method === 'DELETE') return {};
   if (status === 409) throw client.exhausted(message);
   throw client.failed(message);
@@ -253,8 +253,7 @@ function listedOf({ failed }: HttpFailures, value: unknown): ListedPin {
     throw failed('its response does not describe a pin');
   const { cid, name } = pin;
   if (typeof cid !== 'string') throw failed('its response has a pin without CID');
-  const told = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
+  const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
   const createdMs = typeof created === 'string' ? Date.parse(created) : NaN;
-  const details = printable(told);
   return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details, createdMs };
 }

@@ -3,7 +3,7 @@
  * not asked for all of them at once.
  */
 import { dayMs, hourMs } from '../../../shared/time.ts';
-import { maxDetail, printable } from '../../backends/printable.ts';
+import { printable } from '../../backends/printable.ts';
 import { withJitter } from '../alarm.ts';
 import { WithContext } from '../with-context.ts';
 import type { WorkContext } from './pin-steps.ts';
@@ -40,7 +40,7 @@ export class LackingPins extends WithContext<Pick<WorkContext, 'rows' | 'now'>> 
     const nowMs = now();
     if (row.reason !== underreplicated && this.#count(row, Infinity, 1) === 0)
       rows.askWithin(row.service, { reason: null, nowMs, ms: waits.othersMs });
-    const detail = printable(lacks, maxDetail);
+    const detail = printable(lacks);
     const attempts = detail === row.detail ? row.attempts : 0;
     const soon = nowMs + withJitter(Math.min(waits.firstMs * 2 ** Math.min(attempts, 20), waits.lastMs));
     const isScout = this.#count(row, soon, scouts) < scouts;

@@ -1,6 +1,6 @@
 /** Meaning of errors of pinning services for the rows of a `Pin` object. */
 import { isSealpinError, type SealpinError } from '../../../shared/errors.ts';
-import { maxDetail, printable } from '../../backends/printable.ts';
+import { printable } from '../../backends/printable.ts';
 import { errorText, log, type LogLine } from '../../log.ts';
 import { err, toFailure, type Result } from '../result.ts';
 
@@ -34,7 +34,7 @@ export function reasonOf(error: unknown): string {
 /** Describes an error for the operator: in printable characters, and no longer than a row keeps. */
 export function detailOf(error: unknown): string {
   const { message } = error instanceof Error ? error : new Error(typeof error);
-  return printable(message, maxDetail);
+  return printable(message);
 }
 
 /**
