@@ -75,6 +75,8 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
     ...overrides,
   };
   const exit = await main(process.argv.slice(2), environment);
-  if (problem !== undefined && process.connected) await new Promise((sent) => process.send?.(problem, sent));
+  // Another program may have a channel to any command, and expects nothing on it.
+  if (problem !== undefined && first === 'start' && process.connected)
+    await new Promise((sent) => process.send?.(problem, sent));
   return process.exit(exit === 0 ? 0 : (exitBySignal ?? exit));
 }
