@@ -18,8 +18,10 @@ function openTerminal() {
     // There is no terminal, or (on Windows) no such path.
     return undefined;
   }
+  // Loaded only where somebody is asked: most commands with a password or a question ask nobody.
   const tty = process.getBuiltinModule('node:tty');
-  const [input, output] = [new tty.ReadStream(descriptor), new tty.WriteStream(descriptor)];
+  const input = new tty.ReadStream(descriptor);
+  const output = new tty.WriteStream(descriptor);
   return {
     /** Asks a question and reads one line that is not shown. */
     ask: (question: string, signal: AbortSignal) => askLine({ input, output, question, signal, isShown: false }),
