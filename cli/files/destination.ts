@@ -144,7 +144,7 @@ async function folderDestination(
   };
 }
 
-/** Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar"). */
+/** Recognizes a tar archive by its magic (POSIX.1-2024, pax, "ustar Interchange Format"). */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }

@@ -178,7 +178,10 @@ export async function receiveInto(
 
 type PlacesWanted = { readonly force: boolean; readonly extract: boolean };
 
-/** A file with its place. `isLeftArchive`: a folder stays an archive; `isThere`: from before. */
+/**
+ * A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive; `isThere`: an
+ * earlier run has written it.
+ */
 type Planned = {
   readonly file: LinkFile;
   readonly name: string;

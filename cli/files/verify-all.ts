@@ -128,7 +128,7 @@ async function readWithRetries(file: FileToVerify, service: ApiCaller, context: 
   }
 }
 
-/** Reads a file whose blob nobody else gets. @param absent thrown where the service lacks it */
+/** Reads, with the API key, a file that nobody else gets. @param absent thrown where it is gone */
 async function withKey(file: FileToVerify, service: ApiCaller, context: Context, absent: SealpinError) {
   const builder = cidBuilder({ digest: nodeProvider.sha256 });
   for await (const chunk of await storedBytes(file, 0, service, context)) await builder.write(chunk);

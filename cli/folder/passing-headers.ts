@@ -11,7 +11,7 @@ const time = { at: 136, bytes: 12 };
 /** Numbers that an archive is read without: owner, group and time. */
 const dispensable = [{ at: 108, bytes: 8 }, { at: 116, bytes: 8 }, time];
 
-/** Flags of files (0, 7), links, devices, directories and pipes (POSIX.1-2024, pax). */
+/** Flags of files ("7": contiguous), links, devices, directories, pipes (POSIX.1-2024, pax). */
 const known = '0\u{0}7123456';
 /** Flags of entries without content, whatever their header says. */
 const empty = '123456';

@@ -54,7 +54,7 @@ export function changeContacts(context: Context, change: (kept: ContactKeys) => 
   });
 }
 
-/** Letters and digits of any script, then some marks: nothing that paths and recipients need. */
+/** Letters and digits of any script, then also `._+@-`: nothing that paths or recipients need. */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._+@-]{0,63}$/u;
 
 /** Checks the name of a contact, and writes it in one way (NFC). @throws usage */

@@ -17,7 +17,7 @@ const yearSeconds = 365.25 * 24 * 3600;
 /** Sorting its dictionaries takes a while, once. */
 const estimator = new ZxcvbnFactory({ dictionary: { ...common, ...english }, graphs: adjacencyGraphs });
 
-/** Thing that a password guards: it decides what an attacker needs, and what helps afterwards. */
+/** What a password guards: it decides what an attacker needs, and what still helps afterwards. */
 export type Guarded = 'blob' | 'file' | 'key' | 'link';
 
 const attackerWith: Readonly<Record<Guarded, string>> = {

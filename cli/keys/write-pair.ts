@@ -27,7 +27,10 @@ type PairArgs = Parameters<typeof newPassword>[0] & { readonly output: string | 
 /** A pair: its 32 secret bytes, and the texts of its files. */
 export type Pair = Readonly<Awaited<ReturnType<typeof makePair>>>;
 
-/** A new pair, or that of 32 bytes. @throws random_failed; key_invalid for no P-256 key */
+/**
+ * A new pair, or that of 32 secret bytes.
+ * @throws random_failed; key_invalid for bytes that are no P-256 key
+ */
 export async function makePair(isPostQuantum: boolean, secret?: Uint8Array) {
   const { nodeProvider } = await import('./node-provider.ts');
   if (isPostQuantum) {

@@ -169,7 +169,7 @@ export async function jsonIn<S extends Shape>(
   }
 }
 
-/** Sends requests with JSON, if any, for JSON. Fails as `call` and `jsonIn`. */
+/** Sends requests whose bodies, if any, and responses are JSON. Fails as `call` and `jsonIn`. */
 export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
   return async <S extends Shape>(shape: S, path: string, method: RequestOptions['method'] = 'GET', body?: unknown) => {
     const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
