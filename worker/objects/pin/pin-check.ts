@@ -55,7 +55,7 @@ export class PinCheck extends WithContext<CheckContext> {
   async next(row: PinRow, signal: AbortSignal): Promise<void> {
     const { rows, sources } = this.context;
     const service = sources.service(row);
-    if (!isReadable(service)) return await this.#ask(row, service);
+    if (!isReadable(service)) return await this.#ask(row, service, signal);
     const { read_from: from, read_to: to } = row;
     let seen: Seen | undefined;
     const isAskedOnly = to === nothingToRead.read_to;
@@ -87,9 +87,9 @@ export class PinCheck extends WithContext<CheckContext> {
   }
 
   /** Asks a service of which nobody can see more than what it says. */
-  async #ask(row: PinRow, service: Replica): Promise<void> {
+  async #ask(row: PinRow, service: Replica, signal: AbortSignal): Promise<void> {
     const { rows, now } = this.context;
-    const seen = await service.stat(row.cid, timeLimit(step.ms));
+    const seen = await service.stat(row.cid, limited(signal));
     if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');
     // It is at work on what it had said that it holds.
     if (seen === 'pending')
