@@ -17,7 +17,7 @@ export type SendOptions = {
   now(): number;
 };
 
-/** File that a service holds and has not pinned yet; its kind where the bytes did not pass here. */
+/** File that a service holds, not pinned yet. `beginning`: where the body does not show it. */
 export type SentFile = { cid: string; bytes: number; beginning?: ContentKind };
 
 export type PieceSource<T> = {

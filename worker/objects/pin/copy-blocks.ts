@@ -29,8 +29,7 @@ export async function copyBlocks(
   let refusal: unknown;
   /** Awaits what the target does, whose failure is told apart from those of sources. */
   const taken = (work: Promise<void>): Promise<void> => onFailure(work, (error) => (refusal = error));
-  const told = ({ id }: BlockSource) => onMismatch(id);
-  const options = { signal, limits: { idleMs: blockMs }, onMismatch: told };
+  const options = { signal, limits: { idleMs: blockMs }, onMismatch: ({ id }: BlockSource) => onMismatch(id) };
   try {
     const file = await openFile(cid, sources, {
       ...options,

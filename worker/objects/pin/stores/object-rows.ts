@@ -1,4 +1,4 @@
-/** Rows of objects: each is in the `Pin` object of the first byte of its `<id>`. */
+/** Rows of what stores have below `data/<id>/`, each in the `Pin` of the first byte of `<id>`. */
 import type { Env } from '../../../env.ts';
 import type { Result } from '../../result.ts';
 import { addColumns, counter, definitions, type RecordOf } from '../../columns.ts';
