@@ -116,7 +116,7 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (done ??= work());
 }
 
-/** Verified sizes in bytes by ETag, the oldest first; HEAD and 416 need nothing else. */
+/** Verified sizes in bytes by ETag, which never change, the oldest first: for HEAD and 416. */
 const sizes = new Map<string, number>();
 const maxSizes = 4096;
 

@@ -28,7 +28,7 @@ export type SharePage = { shares: ShareRow[]; next: number | undefined };
 /** Actor, and the request from which it follows. */
 type Cause = { by: string | null; requestId?: string | undefined };
 
-/** Active shares with their files, as a JSON array in the order in which they were named. */
+/** What follows `SELECT *,` for active shares with their files: JSON, in the order given. */
 export const activeShares = `(SELECT json_group_array(file_id) FROM
   (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files
   FROM share WHERE state = 'active'`;
