@@ -130,9 +130,12 @@ export function psa(o: PsaOptions): Replica {
       // It is not interrupted: a request must not arrive after its removal.
       const json = { cid, name: pinName, ...(origins.length > 0 && { origins }) };
       const { signal: uninterrupted } = new AbortController();
-      const made = await request(json, uninterrupted);
+      const told = await request(json, uninterrupted);
+      // The answer may leave the name out.
+      const isUnnamed = told.cid === cid && told.name === undefined;
+      const made = isUnnamed ? (await list(cid, signal)).find(({ requestId }) => requestId === told.requestId) : told;
       // What it says of its own request is no list yet: the next attempt asks what it holds.
-      if (made.cid === cid && isOurs(made)) return 'requested';
+      if (made === undefined || (made.cid === cid && isOurs(made))) return 'requested';
       // It would be found under neither, and so never be removed.
       await remove(made, uninterrupted);
       const has = `${printable(made.cid)} as ${printable(made.name ?? 'nothing')}`;

@@ -261,16 +261,29 @@ test.each<[string, Answer | undefined, object]>([
   await expect((await service(...answers)).replica.stat(cid, signal)).rejects.toMatchObject(thrown);
 });
 
-test.each<[string, Partial<Pin>]>([
-  ['another CID', { cid: 'bafkqaaa' }],
-  ['its own spelling of the CID', { cid: cid.toUpperCase() }],
-  ['another name', { name: 'sealpin' }],
-  ['no name', { name: '' }],
-])('what a service pins under %s is removed again, since nobody would find it', async (_, changed) => {
-  const made = { status: 202, body: pinOf({ status: 'pinned', requestid: 'r9', ...changed }) };
-  const { replica, asked } = await service(listOf(), made, { status: 202 });
+const unnamed = ({ name: _, ...pin }: Pin): object => ({ ...pinOf(pin), pin: { cid } });
+
+test.each<[string, object, Answer[]]>([
+  ['another CID', pinOf({ status: 'pinned', cid: 'bafkqaaa' }), []],
+  ['its own spelling of the CID', pinOf({ status: 'pinned', cid: cid.toUpperCase() }), []],
+  ['another name', pinOf({ status: 'pinned', name: 'sealpin' }), []],
+  [
+    'no name',
+    unnamed({ status: 'pinned' }),
+    [{ status: 200, body: { count: 1, results: [unnamed({ status: 'pinned' })] } }],
+  ],
+])('what a service pins under %s is removed again, since nobody would find it', async (_, body, lists) => {
+  const { replica, asked } = await service(listOf(), { status: 202, body }, ...lists, { status: 202 });
   await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured' });
-  expect(asked.at(-1)?.request).toBe('DELETE /psa/pins/r9?');
+  expect(asked.at(-1)?.request).toBe('DELETE /psa/pins/r1?');
+});
+
+test.each([
+  ['lists it under our name', listOf({ status: 'queued' })],
+  ['does not list it yet', listOf()],
+])('a service that leaves the name out of its answer and %s has taken the request', async (_, list) => {
+  const { replica } = await service(listOf(), { status: 202, body: unnamed({ status: 'queued' }) }, list);
+  expect(await replica.hold(file, signal)).toBe('requested');
 });
 
 test('the words of a service are shortened and escaped', async () => {
