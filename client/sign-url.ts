@@ -33,10 +33,9 @@ export async function signUrl(
   if (!(o.expiresIn > 0 && o.expiresIn <= maxSignedSeconds))
     throw new SealpinError('invalid_request', `a signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
   const exp = Math.floor(Date.now() / 1000 + o.expiresIn);
-  const jti = crypto.randomUUID();
   const claims: SignedClaims =
     'store' in o
-      ? { method: 'POST', mode: o.store, bytes: o.maxBytes, exp, jti }
-      : { method: 'GET', file: o.fileId, exp, ...(o.once === true ? { jti } : {}) };
+      ? { method: 'POST', mode: o.store, bytes: o.maxBytes, exp, jti: crypto.randomUUID() }
+      : { method: 'GET', file: o.fileId, exp, ...(o.once === true ? { jti: crypto.randomUUID() } : {}) };
   return new URL(`v1/accounts/${key.account}/signed/${signToken(key, claims)}`, parseService(o.service)).href;
 }
