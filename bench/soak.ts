@@ -30,13 +30,16 @@ type HeldFile = { fileId: string; size: number; seed: number; digest: string };
 if (!(seconds > 0)) throw new TypeError('the argument must be a positive number of seconds');
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-soak-'));
 const args = [join(packageRoot(), 'cli/index.ts'), 'start', '--port=0', '--json', `--data-dir=${dir}`];
-const service = await startProgram(process.execPath, args, { ready: (output) => /^\{.*\}\n/m.exec(output)?.[0] });
+let endService = async (): Promise<void> => undefined;
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort(new Error(signal)));
 
 const heldFiles: HeldFile[] = [];
 const counts = { stored: 0, read: 0, ranged: 0, listed: 0, deleted: 0, bytes: 0 };
 try {
+  const ready = (output: string) => /^\{.*\}\n/m.exec(output)?.[0];
+  const service = await startProgram(process.execPath, args, { ready });
+  endService = () => service.stop();
   const { url, keyFile } = JSON.parse(service.ready) as { url: string; keyFile: string };
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   const run = JSON.parse(await readFile(join(dir, 'local/run.json'), 'utf8')) as {
@@ -62,7 +65,7 @@ try {
   console.error(`✗ ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 } finally {
-  await service.stop();
+  await endService();
   await rm(dir, { recursive: true, force: true });
 }
 
