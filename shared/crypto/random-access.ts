@@ -126,7 +126,8 @@ async function openPayload(
     const openPart = async ({ span, offset, bytes }: ReturnType<typeof spanOf>) =>
       openSpan(new ByteSource(await container.read(before + offset, bytes), pool), () => chunks, span, pool);
     const last = await openPart(spanOf(chunks, plaintextBytes, plaintextBytes, plaintextBytes));
-    for (const reader = last.getReader(); !(await reader.read()).done;);
+    const reader = last.getReader();
+    while (!(await reader.read()).done);
     return { plaintextBytes, decryptRange: (range) => openRange(range, chunks, plaintextBytes, openPart) };
   } catch (error) {
     void cancelQuietly(source, error);

@@ -77,11 +77,11 @@ export async function sealParcel(
       ? await sealParcelTo(parcel, { recipients, signing, provider })
       : encodeParcel(parcel, signing);
   const secret = draw(provider, secretBytes);
-  const locks = password === undefined ? [] : [passwordRecipient(recordPassword(secret, password), o.kdf)];
+  const byPassword = password === undefined ? [] : [passwordRecipient(recordPassword(secret, password), o.kdf)];
   const sealed =
-    locks.length === 0
+    byPassword.length === 0
       ? (await encryptPayload(streamOf(plaintext), { fileKey: secret, provider })).payload
-      : (await encrypt(streamOf(plaintext), { format: 'sealpin', recipients: locks, provider })).stream;
+      : (await encrypt(streamOf(plaintext), { format: 'sealpin', recipients: byPassword, provider })).stream;
   return { record: await readAll(sealed, maxRecordBytes, parcelTooLarge), secret };
 }
 

@@ -9,7 +9,7 @@ export function encodeKey(prefix: string, bytes: Uint8Array): string {
   return bech32.encode(prefix, bech32.toWords(bytes), false);
 }
 
-/** Decodes a Bech32 text; throws `key_invalid`, which never repeats the text. */
+/** Decodes Bech32 of this prefix and length; throws `key_invalid`, which never repeats it. */
 export function decodeKey(text: string, prefix: string, bytes: number): Uint8Array {
   let decoded: { prefix: string; bytes: Uint8Array } | undefined;
   try {

@@ -10,7 +10,7 @@ import { webProvider } from '../providers/web.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { keyIdOf, type ApiKey } from './api-key.ts';
 
-/** Longer ones are not looked at; clients have a reason to make half of that. */
+/** Longer ones are not looked at; no client has a reason to make one of more than half of that. */
 const maxCharacters = 1024;
 
 const info = 'sealpin/v1 signed-url ed25519';

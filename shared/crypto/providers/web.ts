@@ -11,7 +11,7 @@ import type { Aead, CryptoProvider, CompressibleCurve, Curve, HybridKem } from '
 import { concat } from '../../streams/concat.ts';
 import { ml_kem768_p256, ml_kem768_x25519, p256, x25519 } from './curves.ts';
 
-/** The most bytes that `getRandomValues` gives (W3C Web Cryptography API, section 10.1.1). */
+/** The most bytes of a call of `getRandomValues` (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;
 /**
  * The PBKDF2 iterations that a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h,

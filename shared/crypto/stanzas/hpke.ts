@@ -14,7 +14,7 @@ export const aeads = { aes256Gcm: { id: 0x0002, keyBytes: 32 }, chaChaPoly: { id
 /** HKDF-SHA256 (RFC 9180 section 7.2). */
 const kdfId = 0x0001;
 
-/** The nonce of a key that wraps one file key. */
+/** Each key with it wraps one file key, so its nonce is zero. */
 export const zeroNonce = new Uint8Array(12);
 
 /** A row of `aeads`. */
