@@ -71,7 +71,7 @@ it('an upload, a download and a deletion ask the pinning service under their own
   const { fileId } = await jsonOf<StoredFile>(stored.response, 201);
   const read = await ask(`/v1/storage/${fileId}/content`);
   await read.response.arrayBuffer();
-  expect(idsOf()).toEqual([read.id]);
+  expect(idsOf('cat', 'block/get')).toEqual([read.id]);
   const deleted = await ask(`/v1/storage/${fileId}`, { method: 'DELETE' });
   expect(idsOf('pin/rm')).toEqual([deleted.id]);
 });
