@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 AGE = b"age-encryption.org/v1\n"
 SEALPIN = b"sealpin/v1\n"
@@ -265,8 +266,7 @@ class Password:
         if name == "pbkdf2-sha512":
             return hashlib.pbkdf2_hmac("sha512", password, b"sealpin/v1 pbkdf2-sha512" + salt, cost, 32)
         label = b"age-encryption.org/v1/scrypt" if is_age else b"sealpin/v1 scrypt"
-        n = 1 << cost
-        return hashlib.scrypt(password, salt=label + salt, n=n, r=8, p=1, maxmem=n * 1024 + (1 << 20), dklen=32)
+        return Scrypt(label + salt, 32, 1 << cost, r=8, p=1).derive(password)
 
 
 def keys_in(text, ask):
