@@ -595,4 +595,7 @@ if __name__ == "__main__":
     sys.dont_write_bytecode = True
     import rescue
 
+    for stream in (sys.stdout, sys.stderr):
+        # A name or path that the terminal cannot show is no reason to stop.
+        stream.reconfigure(errors="backslashreplace")
     sys.exit(rescue.failure())

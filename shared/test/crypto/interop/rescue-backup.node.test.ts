@@ -170,6 +170,36 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     });
   });
 
+  test('rescue.py says what it has to say also where its output cannot show a letter', () =>
+    inDirectory(async (path) => {
+      await write(path('copy'), vector.folder);
+      await write(path('.'), { password: vector.password, 'taken ☃': '' });
+      const backup = ['backup', '--password-file', path('password'), path('copy')];
+      for (const [encoding, shown] of Object.entries({ ascii: '\\u2603', cp1252: '\\u2603', utf8: '☃' })) {
+        const env = { ...process.env, PYTHONIOENCODING: encoding };
+        const started = (...argv: string[]) =>
+          spawnSync(installed('cryptography-python'), ['contrib/rescue.py', ...argv], {
+            cwd: root,
+            encoding: 'utf8',
+            env,
+          });
+        for (const argv of [backup, [...backup, path(`out-${encoding}`)]]) {
+          const { status, stdout } = started(...argv);
+          expect({ status, lines: stdout.trim().split('\n').length }).toEqual({ status: 0, lines: opened.size });
+          expect(stdout).toContain(`letter ${shown}.txt\n`);
+        }
+        for (const argv of [
+          ['bucket', path('none ☃')],
+          [...backup.slice(0, 3), path('none ☃')],
+          ['--password-file', path('password'), path('copy/account.key'), path('taken ☃')],
+        ]) {
+          const { status, stderr } = started(...argv);
+          expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringMatching(/^rescue\.py: .*\n$/) });
+          expect(stderr).toContain(shown);
+        }
+      }
+    }));
+
   test('rescue.py leaves a file alone that has the name of its output and .part', () =>
     inDirectory(async (path) => {
       const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
