@@ -452,22 +452,16 @@ def fields_of(node):
         yield tag >> 3, source.read(min(value, len(node))) if tag & 7 == 2 else value
 
 
-def root_of_car(source):
-    """The CID of the root in the header of a CAR, after which `source` then is."""
+def blob_of_car(source, cid=None):
+    """The pieces of the blob in a CAR, whose root is `cid` or else that of the CAR; every block must have its CID."""
+    end = room = source.seek(0, os.SEEK_END)
     source.seek(0)
     length = varint(source)
     if length > MAX_BLOCK:
         raise Refused("the header of the CAR is too long")
     header = source.read(length)
     at = header.find(b"\xd8\x2a\x58\x25\x00")
-    return header[at + 5 : at + 41]
-
-
-def blob_of_car(source):
-    """The pieces of the blob in a CAR; every block is compared with its CID."""
-    end = room = source.seek(0, os.SEEK_END)
-    waiting = [root_of_car(source)]
-    blocks = {}
+    waiting, blocks = [cid or header[at + 5 : at + 41]], {}
     while source.tell() < end:
         length = varint(source)
         if not 36 <= length <= min(MAX_BLOCK, end - source.tell()):

@@ -202,11 +202,11 @@ class Backup:
         record = json_of(read_small(os.path.join(self.folder, "files", f"{file_id}.json")))
         if record.get("fileId") != file_id:
             raise Refused("its record is that of another file")
-        car = os.path.join(self.folder, "blobs", f"{text_of(record, 'cid', CID)}.car")
+        cid = text_of(record, "cid", CID)
         if record.get("header") is None:
             details = json_of(opened(base64.b64decode(text_of(record, "sealed"), validate=True), self.keys))
             name = details.get("filename") or details.get("name")
-            return self.named(name, file_id, car), lambda target: target.writelines(self.pieces(car, record["cid"]))
+            return self.named(name, file_id, cid), lambda target: target.writelines(self.pieces(cid))
         header = io.BytesIO(base64.b64decode(text_of(record, "header"), validate=True))
         file_key, stanzas = rescue.file_key_in(header, header.readline(1024), self.keys, None)
         details = file_details(stanzas, file_key, file_id)
@@ -214,30 +214,24 @@ class Backup:
 
         def write(target):
             with tempfile.TemporaryFile() as blob:
-                blob.writelines(self.pieces(car, record["cid"]))
+                blob.writelines(self.pieces(cid))
                 blob.seek(0)
                 rescue.open_container(blob, target, [], file_key)
 
         return safe_name(name, file_id), write
 
-    def named(self, name, file_id, car):
+    def named(self, name, file_id, cid):
         """Containers that somebody stored keep their password or key: their name says so."""
-        with open_car(car) as source:
-            start = next(rescue.blob_of_car(source), b"")
+        start = next(self.pieces(cid), b"")
         end = ".age" if start.startswith(AGE) else ".sealpin" if start.startswith(SEALPIN) else ""
         return safe_name(name, file_id) + end
 
-    def pieces(self, car, cid):
-        with open_car(car) as source:
-            if rescue.root_of_car(source) != base64.b32decode(cid[1:].upper() + "======"):
-                raise Refused("its CAR has another root")
-            yield from rescue.blob_of_car(source)
-
-
-def open_car(path):
-    if not os.path.isfile(path):
-        raise Refused("its blob is missing")
-    return open(path, "rb")
+    def pieces(self, cid):
+        path = os.path.join(self.folder, "blobs", f"{cid}.car")
+        if not os.path.isfile(path):
+            raise Refused("its blob is missing")
+        with open(path, "rb") as source:
+            yield from rescue.blob_of_car(source, base64.b32decode(cid[1:].upper() + "======"))
 
 
 def safe_name(name, file_id):
