@@ -82,7 +82,7 @@ class StoredFile:
         kind = take(8)
         if kind not in (b"sealpin\1", b"sealpin\2"):
             raise Refused("its index is of a kind that is unknown")
-        self.root = base64.b32decode(name[1:].upper() + "======")
+        self.cid, self.root = name, base64.b32decode(name[1:].upper() + "======")
         self.data, self.size = os.path.join(folder, "data", take(16).hex()), number(8)
         self.objects = [(number(), number()) for _ in range(number())]
         if kind == b"sealpin\1":
@@ -151,9 +151,10 @@ class StoredFile:
 class FoundFile:
     """A file of kind 1 that no index names any more: its CID follows from its bytes."""
 
-    def __init__(self, data):
-        self.data, self.size = data, 0
-        self.paths = [os.path.join(data, name) for name in sorted(os.listdir(data)) if re.fullmatch("[0-9]{8}", name)]
+    def __init__(self, folder, name):
+        self.data, self.size = os.path.join(folder, "data", name), 0
+        names = sorted(each for each in os.listdir(self.data) if re.fullmatch("[0-9]{8}", each))
+        self.paths = [os.path.join(self.data, each) for each in names]
         leaves = []
         for leaf in self.leaves():
             leaves.append((RAW + hashlib.sha256(leaf).digest(), len(leaf)))
@@ -196,8 +197,11 @@ def main(arguments):
     files = list(entries_in(o.folder, "cid", "b[a-z2-7]{58}"))
     if o.cid is None:
         return list_files(files, o.folder)
-    leaves = file_of(o.cid, files, o.folder).leaves()
-    write_to(o.output, lambda target: target.writelines(leaves))
+    files.sort(key=lambda each: each[1] != o.cid)
+    file = next((file for file in opened_of(files, o.folder, []) if file.cid == o.cid), None)
+    if file is None:
+        raise Refused(f"{o.folder} has no such file; name a folder that has the folders cid and data")
+    write_to(o.output, lambda target: target.writelines(file.leaves()))
 
 
 def entries_in(folder, kind, pattern):
@@ -209,47 +213,33 @@ def entries_in(folder, kind, pattern):
                 yield each, name
 
 
-def found_in(folder, named):
-    """The files whose objects are there, and that no index has named."""
-    for each, name in entries_in(folder, "data", "[0-9a-f]{32}"):
-        path = os.path.join(each, "data", name)
-        if path not in named and os.listdir(path):
-            yield FoundFile(path)
-
-
-def file_of(cid, files, folder):
-    """The file of a CID: as its index says, or where there is none, as objects that no index names give it."""
-    for each in files:
-        if each[1] == cid:
-            return StoredFile(*each)
-    opened, _ = opened_of(files)
-    for file in found_in(folder, {each.data for each, _ in opened}):
-        if file.cid == cid:
-            return file
-    raise Refused(f"{folder} has no such file; name a folder that has the folders cid and data")
-
-
-def opened_of(files):
-    """The files whose index is right, each with its CID; and of the others the CID with the reason."""
-    opened, refused = [], []
-    for folder, cid in files:
-        try:
-            opened.append((StoredFile(folder, cid), cid))
-        except (Refused, *UNREADABLE) as error:
-            refused.append((cid, error))
-    return opened, refused
+def opened_of(files, folder, skipped):
+    """The files whose index is right, and those that no such index names. Says of each other one why it is left out."""
+    named = set()
+    for kind, entries in ((StoredFile, files), (FoundFile, entries_in(folder, "data", "[0-9a-f]{32}"))):
+        for each, name in entries:
+            path = os.path.join(each, "data", name)
+            if path in named:
+                continue
+            try:
+                file = kind(each, name)
+            except (Refused, *UNREADABLE) as error:
+                skipped.append(name)
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
+            if kind is FoundFile and not file.paths:
+                print(f"{path} is left out: it has no objects", file=sys.stderr)
+                continue
+            named.add(file.data)
+            yield file
 
 
 def list_files(files, folder):
-    opened, refused = opened_of(files)
-    for file, cid in opened:
-        print(f"{file.size:>16} {cid}")
-    found = list(found_in(folder, {file.data for file, _ in opened}))
-    for file in found:
-        print(f"{file.size:>16} {file.cid} without an index, perhaps not whole: {file.data}")
-    for cid, error in refused:
-        print(f"{cid}: {error}", file=sys.stderr)
-    if not files and not found:
+    count, skipped = 0, []
+    for count, file in enumerate(opened_of(files, folder, skipped), 1):
+        doubt = f" without an index, perhaps not whole: {file.data}" if isinstance(file, FoundFile) else ""
+        print(f"{file.size:>16} {file.cid}{doubt}")
+    if skipped:
+        raise Refused(f"{len(skipped)} of {count + len(skipped)} files cannot be read")
+    if not count:
         raise Refused(f"{folder} has no files; name a folder that has the folders cid and data")
-    if refused:
-        raise Refused(f"{len(refused)} of {len(files)} files cannot be read")
