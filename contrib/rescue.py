@@ -96,7 +96,7 @@ def bech32_bytes(text):
     """The bytes of a Bech32 text (BIP 173, without its length limit)."""
     prefix, _, rest = text.lower().rpartition("1")
     values = [BECH32.find(letter) for letter in rest]
-    if prefix == "" or len(values) < 6 or -1 in values:
+    if prefix == "" or len(values) < 6 or -1 in values or text not in (text.lower(), text.upper()):
         raise Refused("a key is mistyped")
     if bech32_check(prefix, values) != 1:
         raise Refused("a key is mistyped: its checksum does not match")
@@ -277,16 +277,16 @@ def keys_in(text, ask):
         plain = io.BytesIO()
         open_container(io.BytesIO(text), plain, [Password(ask)], None)
         text = plain.getvalue()
-    keys = []
-    for block in re.findall(rb"-----BEGIN (?:EC )?PRIVATE KEY-----.*?-----END (?:EC )?PRIVATE KEY-----", text, re.S):
-        key = serialization.load_pem_private_key(block, None)
+    text, keys = re.sub(r"(?m)^[ \t]*#.*", "", text.decode("utf-8-sig", "replace")), []
+    for block in re.findall("-----BEGIN (?:EC )?PRIVATE KEY-----.*?-----END (?:EC )?PRIVATE KEY-----", text, re.S):
+        key = serialization.load_pem_private_key(block.encode(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
             raise Refused("a private key is of another kind than P-256")
         keys.append(P256Key(key))
-    for line in text.decode("utf-8-sig").split():
-        if line.startswith(("AGE-SECRET-KEY-PQ-1", "SEALPIN-SECRET-KEY-PQ-1")):
+    for line in re.findall(r"(?m)^[ \t]*((?:AGE-SECRET-KEY-(?:PQ-)?|SEALPIN-SECRET-KEY-PQ-)1\S+)[ \t\r]*$", text):
+        if "-PQ-" in line:
             keys.append(HybridKey(bech32_bytes(line), with_p256=line.startswith("SEALPIN")))
-        elif line.startswith("AGE-SECRET-KEY-1"):
+        else:
             keys.append(X25519Key(bech32_bytes(line)))
     if not keys:
         raise Refused("there is no private key in that file")

@@ -189,20 +189,6 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       expect(readdirSync(path('cases')).filter((name) => /\.(?:out|part)$/.test(name))).toEqual([]);
     }));
 
-  test('rescue.py derives keys of every cost that age reads, as far as there is memory for it', () => {
-    const container = (logN: number): string =>
-      Buffer.from(
-        `age-encryption.org/v1\n-> scrypt ${'A'.repeat(22)} ${logN}\n${'A'.repeat(43)}\n--- ${'A'.repeat(43)}\n`,
-      ).toString('base64');
-    const costs = Array.from({ length: 24 }, (_, logN) => logN);
-    const ended = opened(costs.map((logN) => ({ container: container(logN), password: 'x' })));
-    for (const [logN, { how }] of ended.entries()) {
-      if (logN < 1 || logN > 22) expect(how, `${logN}`).toContain('out of range');
-      else if (logN < 16) expect(how, `${logN}`).toContain('wrong password');
-      else expect(how, `${logN}`).toMatch(new RegExp(`wrong password|Not enough memory.* ${2 ** (logN - 10)} ?MB`));
-    }
-  });
-
   describe('rescue.py refuses, and leaves no file', () => {
     const damages: [string, (input: Uint8Array) => Uint8Array, string, RegExp][] = [
       ['the wrong password', (input) => input, 'another', /wrong password/],
@@ -227,36 +213,6 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     );
   });
 });
-
-/** What a container is opened with: the text of a key file, or a password. */
-type Locked = { readonly container: string; readonly key?: string; readonly password?: string };
-
-/**
- * Opens containers in one process of little memory; prints how each ended, and the SHA-256 of what
- * came out.
- */
-const openAll = `
-import base64, hashlib, io, json, resource, sys
-sys.dont_write_bytecode = True
-sys.path.insert(0, sys.argv[1])
-import rescue
-resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
-ended = []
-for case in json.load(sys.stdin):
-    out = io.BytesIO()
-    def opens():
-        keys = rescue.keys_in(case["key"].encode(), None) if "key" in case else [rescue.Password(lambda: case["password"])]
-        rescue.open_container(io.BytesIO(base64.b64decode(case["container"])), out, keys, None)
-    rescue.main = opens
-    ended.append({"how": rescue.failure(), "sha256": hashlib.sha256(out.getvalue()).hexdigest()})
-print(json.dumps(ended))
-`;
-
-function opened(cases: readonly Locked[]): { how: string | null; sha256: string }[] {
-  const argv = ['-c', openAll, joinPath(root, 'contrib')];
-  const stdout = run('cryptography-python', argv, Buffer.from(JSON.stringify(cases)));
-  return JSON.parse(new TextDecoder().decode(stdout)) as { how: string | null; sha256: string }[];
-}
 
 /**
  * Runs it on every file of a directory in one process; prints how each ended, as JSON. A case that
