@@ -32,6 +32,7 @@ import sys
 import tempfile
 import unicodedata
 import warnings
+from contextlib import suppress
 
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -44,6 +45,7 @@ AGE = b"age-encryption.org/v1\n"
 SEALPIN = b"sealpin/v1\n"
 DETACHED = b"sealpin/v1 detached\n"
 ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
+ARMOR_END = b"-----END AGE ENCRYPTED FILE-----"
 MAX_HEADER = 1 << 20
 MAX_STANZAS = 1024
 MAX_BLOCK = 1 << 22
@@ -66,6 +68,14 @@ def unbase64(text):
     if base64.b64encode(raw).decode().rstrip("=") != text:
         raise Refused("the header has base64 that is not canonical")
     return raw
+
+
+def unbase64_of(sizes, texts):
+    """The bytes of texts in base64, as many of each as `sizes` has."""
+    parts = [unbase64(text) for text in texts]
+    if [len(part) for part in parts] != sizes:
+        raise Refused("a part of the header has the wrong length")
+    return parts
 
 
 def file_key_of_text(text):
@@ -96,10 +106,9 @@ def bech32_bytes(text):
     """The bytes of a Bech32 text (BIP 173, without its length limit)."""
     prefix, _, rest = text.lower().rpartition("1")
     values = [BECH32.find(letter) for letter in rest]
-    if prefix == "" or len(values) < 6 or -1 in values or text not in (text.lower(), text.upper()):
+    is_whole = prefix != "" and len(values) >= 6 and -1 not in values and text in (text.lower(), text.upper())
+    if not is_whole or bech32_check(prefix, values) != 1:
         raise Refused("a key is mistyped")
-    if bech32_check(prefix, values) != 1:
-        raise Refused("a key is mistyped: its checksum does not match")
     number, bits = 0, 5 * (len(values) - 6)
     for value in values[:-6]:
         number = number << 5 | value
@@ -131,12 +140,12 @@ def labeled_extract(suite, salt, label, ikm):
 
 
 def labeled_expand(suite, prk, label, info, length):
-    text = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
-    return HKDFExpand(hashes.SHA256(), length, text).derive(prk)
+    info = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
+    return HKDFExpand(hashes.SHA256(), length, info).derive(prk)
 
 
-def hpke_open(kem, aead_id, aead, shared, info, ciphertext):
-    suite = b"HPKE" + kem.to_bytes(2, "big") + (1).to_bytes(2, "big") + aead_id.to_bytes(2, "big")
+def hpke_open(kem, aead, shared, info, ciphertext):
+    suite = b"HPKE" + kem.to_bytes(2, "big") + (b"\0\1\0\2" if aead is AESGCM else b"\0\1\0\3")
     context = b"\0" + labeled_extract(suite, b"", b"psk_id_hash", b"")
     context += labeled_extract(suite, b"", b"info_hash", info)
     secret = labeled_extract(suite, shared, b"secret", b"")
@@ -177,16 +186,13 @@ class P256Key:
         self.key = key
 
     def unwrap(self, name, arguments, body, is_age):
-        if not is_age and name == "p256":
-            enc = unbase64(arguments[0])
-            return hpke_open(0x0010, 2, AESGCM, dhkem_p256(self.key, enc), b"sealpin/v1 p256", body)
-        if not is_age or name != "p256tag":
+        if name != ("p256tag" if is_age else "p256"):
             return None
-        tag, enc = (unbase64(argument) for argument in arguments)
-        info = b"age-encryption.org/p256tag"
-        if tag != age_tag(info, enc, hashlib.sha256(point_of(self.key, compressed=True)).digest()):
+        *tag, enc = unbase64_of([4, 65] if is_age else [65], arguments)
+        info = b"age-encryption.org/p256tag" if is_age else b"sealpin/v1 p256"
+        if tag and tag[0] != age_tag(info, enc, hashlib.sha256(point_of(self.key, compressed=True)).digest()):
             return None
-        return hpke_open(0x0010, 3, ChaCha20Poly1305, dhkem_p256(self.key, enc), info, body)
+        return hpke_open(0x0010, ChaCha20Poly1305 if is_age else AESGCM, dhkem_p256(self.key, enc), info, body)
 
 
 class X25519Key:
@@ -196,7 +202,7 @@ class X25519Key:
     def unwrap(self, name, arguments, body, is_age):
         if not is_age or name != "X25519":
             return None
-        share = unbase64(arguments[0])
+        [share] = unbase64_of([32], arguments)
         secret = self.key.exchange(x25519.X25519PublicKey.from_public_bytes(share))
         kek = hkdf(secret, share + raw_public(self.key), b"age-encryption.org/v1/X25519")
         return ChaCha20Poly1305(kek).decrypt(bytes(12), body, b"")
@@ -225,18 +231,18 @@ class HybridKey:
         if not is_age or name != self.name:
             return None
         info = b"age-encryption.org/" + name.encode()
-        enc = unbase64(arguments[-1])
+        *tag, enc = unbase64_of([4, 1153] if self.with_p256 else [1120], arguments)
         kem_part, curve_part = enc[:1088], enc[1088:]
         if self.with_p256:
             own, label = point_of(self.curve), b"MLKEM768-P256"
-            if unbase64(arguments[0]) != age_tag(info, enc, hashlib.sha256(own).digest()):
+            if tag[0] != age_tag(info, enc, hashlib.sha256(own).digest()):
                 return None
             dh = p256_exchange(self.curve, curve_part)
         else:
             own, label = raw_public(self.curve), bytes.fromhex("5c2e2f2f5e5c")
             dh = self.curve.exchange(x25519.X25519PublicKey.from_public_bytes(curve_part))
         shared = hashlib.sha3_256(self.kem.decapsulate(kem_part) + dh + curve_part + own + label).digest()
-        return hpke_open(0x0050 if self.with_p256 else 0x647A, 3, ChaCha20Poly1305, shared, info, body)
+        return hpke_open(0x0050 if self.with_p256 else 0x647A, ChaCha20Poly1305, shared, info, body)
 
 
 class Password:
@@ -246,27 +252,22 @@ class Password:
     def unwrap(self, name, arguments, body, is_age):
         if name != "scrypt" and (is_age or name != "pbkdf2-sha512"):
             return None
-        salt, cost = unbase64(arguments[0]), arguments[1]
+        [salt], cost = unbase64_of([16], arguments[:-1]), arguments[-1]
         lowest, highest = (220_000, 10_000_000) if name != "scrypt" else (1, 22) if is_age else (10, 20)
         if not re.fullmatch("[1-9][0-9]*", cost) or not lowest <= int(cost) <= highest:
             raise Refused("the cost of the password is out of range")
         given = self.ask()
         composed = unicodedata.normalize("NFC", given)
         for password in [composed] if composed == given else [composed, given]:
-            kek = self.derive(name, password.encode(), salt, int(cost), is_age)
-            aead = ChaCha20Poly1305 if is_age else AESGCM
-            try:
-                return aead(kek).decrypt(bytes(12), body, b"")
-            except InvalidTag:
-                pass
+            if name == "scrypt":
+                label = b"age-encryption.org/v1/scrypt" if is_age else b"sealpin/v1 scrypt"
+                kek = Scrypt(label + salt, 32, 1 << int(cost), r=8, p=1).derive(password.encode())
+            else:
+                label = b"sealpin/v1 pbkdf2-sha512"
+                kek = hashlib.pbkdf2_hmac("sha512", password.encode(), label + salt, int(cost), 32)
+            with suppress(InvalidTag):
+                return (ChaCha20Poly1305 if is_age else AESGCM)(kek).decrypt(bytes(12), body, b"")
         raise Refused("wrong password, or a damaged header")
-
-    @staticmethod
-    def derive(name, password, salt, cost, is_age):
-        if name == "pbkdf2-sha512":
-            return hashlib.pbkdf2_hmac("sha512", password, b"sealpin/v1 pbkdf2-sha512" + salt, cost, 32)
-        label = b"age-encryption.org/v1/scrypt" if is_age else b"sealpin/v1 scrypt"
-        return Scrypt(label + salt, 32, 1 << cost, r=8, p=1).derive(password)
 
 
 def keys_in(text, ask):
@@ -284,10 +285,8 @@ def keys_in(text, ask):
             raise Refused("a private key is of another kind than P-256")
         keys.append(P256Key(key))
     for line in re.findall(r"(?m)^[ \t]*((?:AGE-SECRET-KEY-(?:PQ-)?|SEALPIN-SECRET-KEY-PQ-)1\S+)[ \t\r]*$", text):
-        if "-PQ-" in line:
-            keys.append(HybridKey(bech32_bytes(line), with_p256=line.startswith("SEALPIN")))
-        else:
-            keys.append(X25519Key(bech32_bytes(line)))
+        secret = bech32_bytes(line)
+        keys.append(HybridKey(secret, line.startswith("SEALPIN")) if "-PQ-" in line else X25519Key(secret))
     if not keys:
         raise Refused("there is no private key in that file")
     return keys
@@ -296,36 +295,33 @@ def keys_in(text, ask):
 # The header.
 
 
-def read_stanza(first, source, room=MAX_HEADER):
-    """The stanza that begins with the line `first`, at most `room` bytes: name, arguments, body; and its lines."""
-    lines = bytearray(first)
-    name, *arguments = first[3:-1].decode().split(" ")
-    body = bytearray()
-    while True:
-        part = source.readline(66)
-        lines += part
-        body += part[:-1]
-        if len(part) > 65 or len(lines) > room:
-            raise Refused("the header is damaged, or too long")
-        if len(part) != 65:
-            return (name, arguments, unbase64(body.decode())), lines
+def read_stanza(first, line):
+    """The stanza that begins with the line `first`: name, arguments, body. `line` gives each line that follows."""
+    body = [line()]
+    while len(body[-1]) == 64:
+        body.append(line())
+    if len(body[-1]) > 64 or not re.fullmatch("->(?: [!-~]+)+", first):
+        raise Refused("the header is damaged")
+    name, *arguments = first[3:].split(" ")
+    return name, arguments, unbase64("".join(body))
 
 
 def read_header(source, version):
     """The stanzas, the bytes that the MAC covers, and the MAC."""
-    covered = bytearray(version)
-    stanzas = []
-    while True:
-        line = source.readline(MAX_HEADER)
-        if not line.endswith(b"\n") or len(stanzas) > MAX_STANZAS:
+    covered, stanzas = bytearray(version), []
+
+    def line():
+        start = len(covered)
+        covered.extend(source.readline(MAX_HEADER - start))
+        if covered[start:][-1:] != b"\n" or len(stanzas) > MAX_STANZAS:
             raise Refused("the header is cut off, or too long")
-        if line.startswith(b"--- "):
-            return stanzas, bytes(covered) + b"---", unbase64(line[4:-1].decode())
-        if not line.startswith(b"-> "):
-            raise Refused("the header is damaged")
-        stanza, lines = read_stanza(line, source, MAX_HEADER - len(covered))
-        stanzas.append(stanza)
-        covered += lines
+        return covered[start:-1].decode()
+
+    while not (first := line()).startswith("---"):
+        stanzas.append(read_stanza(first, line))
+    if not stanzas or not first.startswith("--- "):
+        raise Refused("the header is damaged")
+    return stanzas, bytes(covered[: -len(first) + 2]), unbase64_of([32], [first[4:]])[0]
 
 
 def file_key_in(source, version, identities, file_key):
@@ -348,12 +344,9 @@ def file_key_in(source, version, identities, file_key):
 def unwrapped(stanzas, identities, is_age):
     for stanza in stanzas:
         for identity in identities:
-            try:
-                file_key = identity.unwrap(*stanza, is_age)
-            except InvalidTag:
-                continue
-            if file_key is not None:
-                return file_key
+            with suppress(InvalidTag):
+                if (file_key := identity.unwrap(*stanza, is_age)) is not None:
+                    return file_key
     if any(name in ("scrypt", "pbkdf2-sha512") for name, *_ in stanzas):
         raise Refused("a password opens it, and not a key")
     raise Refused("none of the keys opens it" if identities else "a private key opens it: use --key")
@@ -399,6 +392,20 @@ def sealpin_payload(source, file_key, write):
     decrypt_chunks(source, 16384, True, decrypt, write)
 
 
+def pieces_of_armor(line, source):
+    """The bytes in armor, of which `line` is the first line: the others have 64 characters, the last of them fewer."""
+    is_right, size = line.rstrip(b"\r\n") == ARMOR, 48
+    while not (line := source.readline(128)).startswith(ARMOR_END):
+        text = line[:-1].removesuffix(b"\r")
+        piece = base64.b64decode(text)
+        if not is_right or size != 48 or not 0 < len(text) <= 64 or base64.b64encode(piece) != text:
+            raise Refused("its armor is damaged or cut off")
+        size = len(piece)
+        yield piece
+    if not re.fullmatch(ARMOR_END.decode() + r"\r?(?:\n\s{0,1023})?", (line + source.read(1025)).decode()):
+        raise Refused("its armor has something after its end")
+
+
 def open_container(source, target, identities, file_key, header=None):
     """Opens what `source` has. `header`: where the header is stored apart."""
     start = first = source.readline(1024)
@@ -406,15 +413,15 @@ def open_container(source, target, identities, file_key, header=None):
     while start.strip() == b"" and start != b"" and source.tell() <= 1024:
         start = source.readline(1024)
     if start.strip().startswith(ARMOR):
-        text = re.sub(rb"-----[A-Z ]+-----|\s", b"", (start + source.read()).split(b"-----END")[0])
-        source = io.BytesIO(base64.b64decode(text, validate=True))
+        pieces, source = pieces_of_armor(start.lstrip(), source), tempfile.TemporaryFile()
+        source.writelines(pieces)
+        source.seek(0)
         first = source.readline(1024)
     if first == DETACHED:
         if header is not None:
-            version = header.readline(1024)
-            if version != SEALPIN:
+            if header.readline(1024) != SEALPIN:
                 raise Refused("that is not the header of a payload")
-            file_key, _ = file_key_in(header, version, identities, file_key)
+            file_key, _ = file_key_in(header, SEALPIN, identities, file_key)
         if file_key is None:
             raise Refused("its header is stored elsewhere: use --header or --file-key")
         return sealpin_payload(source, file_key, target.write)
@@ -507,14 +514,12 @@ def main():
     parser.add_argument("input")
     parser.add_argument("output")
     parser.add_argument("--link", help="a file with the link that leads to it, or - for standard input")
-    if sys.argv[1:2] == ["bucket"]:
+    if sys.argv[1:2] in (["bucket"], ["backup"], ["words"]):
+        import rescue_backup as own
         import rescue_bucket
 
-        return rescue_bucket.main(sys.argv[2:])
-    if sys.argv[1:2] in (["backup"], ["words"]):
-        import rescue_backup
-
-        return (rescue_backup.open_backup if sys.argv[1] == "backup" else rescue_backup.key_of_words)(sys.argv[2:])
+        commands = {"bucket": rescue_bucket.main, "backup": own.open_backup, "words": own.key_of_words}
+        return commands[sys.argv[1]](sys.argv[2:])
     o = parser.parse_args()
     ask = lambda: password_from(o.password_file)
     identities = [Password(ask)]

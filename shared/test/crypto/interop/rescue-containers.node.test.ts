@@ -14,6 +14,7 @@ import { present } from '../../../../testkit/present.ts';
 import { run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { pattern } from '../streams.ts';
 import { seal } from '../suites/containers.ts';
+import { readTestkitFile, testkitNames } from '../suites/testkit.ts';
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
   describe('rescue.py', () => {
@@ -66,9 +67,29 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         .map(({ text }, i) => ({ text, ...ended[i] }));
       expect(wrong).toEqual([]);
       expect(read.filter(Boolean).length).toBeGreaterThan(commented.length * 9);
-      const refused = [mistyped, `${mistyped}\n${pair.privatePem}`, `${otherX25519} is lost`, x25519.replace('Q', 'q')];
+      const refused = [
+        mistyped,
+        `${mistyped}\n${pair.privatePem}`,
+        `${otherX25519} is lost`,
+        x25519.slice(0, 20) + x25519.slice(20).toLowerCase(),
+      ];
       for (const { how } of opened(refused.map((key) => ({ container: present(sealed.get(pair.recipient)), key }))))
         expect(how).toMatch(/mistyped|no private key/);
+    });
+
+    test('opens of the files of the age testkit those alone that it should', async () => {
+      const files = await Promise.all(testkitNames.map(readTestkitFile));
+      const ended = opened(
+        files.map(({ container, identity, passphrase: [password] }) => ({
+          container: Buffer.from(container).toString('base64'),
+          ...(password === undefined ? { key: identity.join('\n') } : { password }),
+        })),
+      );
+      for (const [i, { expect: expected, payload }] of files.entries()) {
+        const { how, sha256 } = present(ended[i]);
+        expect(how ?? 'success', testkitNames[i]).toMatch(expected === 'success' ? /^success$/ : /^rescue\.py: /);
+        if (how === null) expect(sha256, testkitNames[i]).toBe(payload);
+      }
     });
 
     test('derives keys of every cost that age reads, as far as there is memory for it', () => {
