@@ -85,10 +85,9 @@ def file_key_of_text(text):
     number = 0
     for digit in text:
         number = number * 62 + BASE62.index(digit)
-    try:
-        return number.to_bytes(sizes[len(text)], "big")
-    except OverflowError:
-        raise Refused("that is not a file key") from None
+    if number >> 8 * sizes[len(text)]:
+        raise Refused("that is not a file key, or not a link: its number is too large")
+    return number.to_bytes(sizes[len(text)], "big")
 
 
 def bech32_check(prefix, values):

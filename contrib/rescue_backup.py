@@ -29,6 +29,7 @@ MAX_PARCEL = 49152
 MAX_LINK = 8192
 CID = re.compile(r"b[a-z2-7]{58}")
 FILE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ADDRESS = re.compile(r"(https?://(?:[0-9a-z.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/(?:.*/)?([^/]+)/?", re.A | re.I)
 SIGNER = re.compile("sealpin-signer1[02-9ac-hj-np-z]{58}")
 SIGNED = {"v", "service", "id", "recipients", "signer", "signature", "parcel"}
 
@@ -54,14 +55,16 @@ def read_small(path, most=MAX_RECORD):
 
 def link_key(text):
     """What a link opens: (its service and the ID of the share, secret), or (None, file key of a blob or None)."""
-    parts = re.match(r"([^#?]*?)(?:%23|(?:\?[^#]*)?#)([0-9A-Za-z_.]*)", text.strip())
-    if len(text) > MAX_LINK or parts is None:
+    trimmed = re.sub("^[^0-9A-Za-z]+", "", text)
+    parts = re.match(r"([^#?]*?)(?:%23|(?:\?[^#]*)?#)(\w*(?:\.+\w+)*)", trimmed, re.A)
+    address = parts and ADDRESS.fullmatch(parts.group(1))
+    if len(text) > MAX_LINK or not address:
         raise Refused("that is not a link")
-    address, fragment = parts.group(1), parts.group(2).rstrip(".")
-    page = address.rstrip("/").rpartition("/")[2]
+    (origin, page), fragment = address.groups(), parts.group(2)
     if page == "s" and re.fullmatch("1[0-9A-Za-z]{71}", fragment):
         checked(fragment)
-        return (origin_in(address), fragment[1:23]), rescue.file_key_of_text(fragment[23:66])
+        rescue.file_key_of_text(fragment[1:23])
+        return (origin_of(origin.lower()), fragment[1:23]), rescue.file_key_of_text(fragment[23:66])
     if page == "b" and CID.fullmatch(fragment):
         return None, None
     if page == "b" and CID.fullmatch(fragment[:59]) and fragment[59:60] == "." and len(fragment) in (88, 109):
@@ -70,13 +73,9 @@ def link_key(text):
     raise Refused("that is not a link to files, or a part of it is missing")
 
 
-def origin_in(address):
-    """The origin of an address, as a signature has it; empty where it is none."""
-    found = re.search(r"(https?)://([^/\s]+)/", address.lower())
-    if found is None:
-        return ""
-    scheme, host = found.groups()
-    return f"{scheme}://{host.removesuffix(':443' if scheme == 'https' else ':80')}"
+def origin_of(address):
+    """The origin of an address, as a signature has it: without the usual port."""
+    return address.removesuffix(":443" if address.startswith("https:") else ":80")
 
 
 def checked(fragment):

@@ -99,6 +99,29 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         }
       }));
 
+    test('of the texts in the vectors of links those that are links', () => {
+      const { links, read, refused } = JSON.parse(
+        readFileSync(join(root, 'shared/test/vectors/links/links.json'), 'utf8'),
+      ) as Record<
+        'links' | 'read' | 'refused',
+        Record<'link' | 'text' | 'service' | 'id' | 'secret' | 'fileKey' | 'kind', string | undefined>[]
+      >;
+      const texts = [...links, ...read, ...refused].map(({ text: changed, link }) => changed ?? link);
+      const argv = ['-c', readLinks, join(root, 'contrib')];
+      const found = JSON.parse(text(run('cryptography-python', argv, Buffer.from(JSON.stringify(texts))))) as unknown[];
+      const byLink = new Map(
+        links.map(({ link, kind, service = '', id, secret, fileKey = null }) => {
+          const opens = { share: [[new URL(service).origin, id], secret], blob: [null, fileKey] }[kind ?? ''];
+          return [link, opens ?? 'refused'] as const;
+        }),
+      );
+      expect(found.slice(0, links.length)).toEqual([...byLink.values()]);
+      for (const [i, { link, text: changed }] of read.entries())
+        expect(found[links.length + i], changed).toEqual(byLink.get(link));
+      for (const [i, { text: changed }] of refused.entries())
+        expect(found[links.length + read.length + i], changed).toBe('refused');
+    });
+
     test('the record of a signed share, and says by whom, or why that is not proven', () =>
       inDirectory(async (path) => {
         const service = 'https://sealpin.example/';
@@ -306,6 +329,21 @@ function containerIn(name: string): Buffer {
   const [, car] = present(blobs.find(([, bytes]) => bytes.includes(mark)));
   return car.subarray(car.indexOf(mark));
 }
+
+/** Prints what each text opens when it is read as a link. */
+const readLinks = `
+import json, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import rescue, rescue_backup
+def read(text):
+    try:
+        place, key = rescue_backup.link_key(text)
+        return [place, key and key.hex()]
+    except rescue.Refused:
+        return "refused"
+print(json.dumps([read(text) for text in json.load(sys.stdin)]))
+`;
 
 /**
  * Puts the files of one case after the other in their places, in one process; prints how each run
