@@ -11,8 +11,8 @@ Written from shared/README.md, which defines the formats, with Python 3.9 or new
     rescue.py --key private.key letter.car letter.pdf          # a CAR file (`sealpin export`, `ipfs dag export`)
     rescue.py bucket copy                                      # what a copy of a bucket has: bytes and CIDs
     rescue.py bucket copy bafy… letter.age                     # one file of it, as it was stored
-    rescue.py --link link.txt blob letter.pdf                  # the blob of a link; or a kept record: its parcel,
-                                                               # and who signed it
+    rescue.py --link link.txt blob letter.pdf                  # the blob of a link; or a kept record or delivery:
+                                                               # its parcel, and who signed it
     rescue.py backup folder files                              # the folder of `sealpin backup`
     rescue.py words private.key                                # a private key from its 24 words
 
@@ -164,9 +164,8 @@ def p256_exchange(key, point):
 
 
 def point_of(key, compressed=False):
-    form = serialization.PublicFormat
-    form = form.CompressedPoint if compressed else form.UncompressedPoint
-    return key.public_key().public_bytes(serialization.Encoding.X962, form)
+    forms, point = serialization.PublicFormat, serialization.Encoding.X962
+    return key.public_key().public_bytes(point, forms.CompressedPoint if compressed else forms.UncompressedPoint)
 
 
 def raw_public(key):
@@ -222,9 +221,8 @@ class HybridKey:
             self.curve = ec.derive_private_key(next(n for n in numbers if 0 < n < P256_ORDER), ec.SECP256R1())
         else:
             self.curve = x25519.X25519PrivateKey.from_private_bytes(expanded[64:])
-        self.seed = seed
+        self.seed, self.with_p256 = seed, with_p256
         self.name = "mlkem768p256tag" if with_p256 else "mlkem768x25519"
-        self.with_p256 = with_p256
 
     def unwrap(self, name, arguments, body, is_age):
         if not is_age or name != self.name:
@@ -256,8 +254,7 @@ class Password:
         if not re.fullmatch("[1-9][0-9]*", cost) or not lowest <= int(cost) <= highest:
             raise Refused("the cost of the password is out of range")
         given = self.ask()
-        composed = unicodedata.normalize("NFC", given)
-        for password in [composed] if composed == given else [composed, given]:
+        for password in dict.fromkeys([unicodedata.normalize("NFC", given), given]):
             if name == "scrypt":
                 label = b"age-encryption.org/v1/scrypt" if is_age else b"sealpin/v1 scrypt"
                 kek = Scrypt(label + salt, 32, 1 << int(cost), r=8, p=1).derive(password.encode())
@@ -327,8 +324,7 @@ def file_key_in(source, version, identities, file_key):
     """The file key of a container, once the MAC of its header matches; and the header's stanzas."""
     is_age = version == AGE
     stanzas, covered, mac = read_header(source, version)
-    passwords = [name for name, *_ in stanzas if name == "scrypt" or (name == "pbkdf2-sha512" and not is_age)]
-    if passwords and len(stanzas) > 1:
+    if len(stanzas) > 1 and any(name == "scrypt" or (name == "pbkdf2-sha512" and not is_age) for name, *_ in stanzas):
         raise Refused("a password must be the only way to open a file")
     if file_key is None:
         file_key = unwrapped(stanzas, identities, is_age)
@@ -355,7 +351,7 @@ def unwrapped(stanzas, identities, is_age):
 
 
 def decrypt_chunks(source, size, is_last_short, decrypt, write):
-    """Decrypts chunks of `size` bytes and a tag, in order; `decrypt(index, is_last, chunk)`."""
+    """Decrypts chunks of `size` bytes and a tag, in order; `decrypt(index, is_last, chunk)`. Gives the last one."""
     chunk, index = source.read(size + 16), 0
     while True:
         following = source.read(size + 16)
@@ -365,18 +361,18 @@ def decrypt_chunks(source, size, is_last_short, decrypt, write):
         if is_last and not is_last_short and len(chunk) == 16 and index > 0:
             raise Refused("the file has an empty chunk at its end")
         try:
-            write(decrypt(index, is_last, chunk))
+            write(plain := decrypt(index, is_last, chunk))
         except InvalidTag:
             raise Refused(f"chunk {index} is damaged, or the file is cut off there") from None
         if is_last:
-            return
+            return plain
         chunk, index = following, index + 1
 
 
 def age_payload(source, file_key, write):
     aead = ChaCha20Poly1305(hkdf(file_key, source.read(16), b"payload"))
     decrypt = lambda index, is_last, chunk: aead.decrypt(index.to_bytes(11, "big") + bytes([is_last]), chunk, b"")
-    decrypt_chunks(source, 65536, False, decrypt, write)
+    return decrypt_chunks(source, 65536, False, decrypt, write)
 
 
 def sealpin_payload(source, file_key, write):
@@ -388,7 +384,7 @@ def sealpin_payload(source, file_key, write):
         raise Refused("the file key is of another file, or the payload is damaged")
     aead, base = AESGCM(derived[:32]), int.from_bytes(derived[32:44], "big")
     decrypt = lambda index, _, chunk: aead.decrypt((base ^ index).to_bytes(12, "big"), chunk, b"")
-    decrypt_chunks(source, 16384, True, decrypt, write)
+    return decrypt_chunks(source, 16384, True, decrypt, write)
 
 
 def pieces_of_armor(line, source):
@@ -406,10 +402,10 @@ def pieces_of_armor(line, source):
 
 
 def open_container(source, target, identities, file_key, header=None):
-    """Opens what `source` has. `header`: where the header is stored apart."""
+    """Opens what `source` has; gives its last chunk. `header`: where the header is stored apart."""
     start = first = source.readline(1024)
     # Only armor may have blank lines before it.
-    while start.strip() == b"" and start != b"" and source.tell() <= 1024:
+    while start.isspace() and source.tell() <= 1024:
         start = source.readline(1024)
     if start.strip().startswith(ARMOR):
         pieces, source = pieces_of_armor(start.lstrip(), source), tempfile.TemporaryFile()
@@ -536,12 +532,18 @@ def main():
             blob.seek(0)
             source = blob
         if o.link is None:
-            return write_to(o.output, lambda target: open_container(source, target, identities, file_key, header))
+            return write_to(o.output, lambda target: tell(open_container(source, target, identities, file_key, header)))
         import rescue_backup
 
         with sys.stdin if o.link == "-" else open(o.link, encoding="utf-8") as file:
             link = file.read(8194)
         write_to(o.output, lambda target: rescue_backup.open_linked(link, source, target, identities, ask))
+
+
+def tell(plain):
+    """Says of a signed parcel that nothing has looked at its signature."""
+    if plain.startswith(b"{") and b'"sealpin-signer1' in plain:
+        print("rescue.py: it is a signed parcel, and its signature was not checked: use --link, too", file=sys.stderr)
 
 
 def typed(question, instead):
@@ -564,8 +566,7 @@ def write_to(output, write):
     """Lets `write` write a file, which appears when it is complete, or to standard output."""
     if output == "-":
         write(sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return
+        return sys.stdout.buffer.flush()
     if os.path.exists(output):
         raise Refused(f"{output} exists")
     descriptor, part = tempfile.mkstemp(".part", ".rescue-", os.path.dirname(output) or ".")

@@ -30,6 +30,7 @@ MAX_LINK = 8192
 CID = re.compile(r"b[a-z2-7]{58}")
 FILE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ADDRESS = re.compile(r"(https?://(?:[0-9a-z.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/(?:.*/)?([^/]+)/?", re.A | re.I)
+INBOX = re.compile(r"sp_[0-9A-Za-z]{71}\.age1tag1[02-9ac-hj-np-z]{59}")
 SIGNER = re.compile("sealpin-signer1[02-9ac-hj-np-z]{58}")
 SIGNED = {"v", "service", "id", "recipients", "signer", "signature", "parcel"}
 
@@ -54,17 +55,23 @@ def read_small(path, most=MAX_RECORD):
 
 
 def link_key(text):
-    """What a link opens: (its service and the ID of the share, secret), or (None, file key of a blob or None)."""
+    """What a link opens: (service and ID of a share, secret), (service and ID of the API key of an inbox, None), or
+    (None, file key of a blob or None)."""
     trimmed = re.sub("^[^0-9A-Za-z]+", "", text)
     parts = re.match(r"([^#?]*?)(?:%23|(?:\?[^#]*)?#)(\w*(?:\.+\w+)*)", trimmed, re.A)
     address = parts and ADDRESS.fullmatch(parts.group(1))
     if len(text) > MAX_LINK or not address:
         raise Refused("that is not a link")
     (origin, page), fragment = address.groups(), parts.group(2)
+    origin = origin_of(origin.lower())
     if page == "s" and re.fullmatch("1[0-9A-Za-z]{71}", fragment):
         checked(fragment)
         rescue.file_key_of_text(fragment[1:23])
-        return (origin_of(origin.lower()), fragment[1:23]), rescue.file_key_of_text(fragment[23:66])
+        return (origin, fragment[1:23]), rescue.file_key_of_text(fragment[23:66])
+    if page == "drop" and INBOX.fullmatch(fragment):
+        checked(fragment[:74])
+        rescue.bech32_bytes(fragment[75:])
+        return (origin, hashlib.sha256(fragment[:74].encode()).hexdigest()[:16]), None
     if page == "b" and CID.fullmatch(fragment):
         return None, None
     if page == "b" and CID.fullmatch(fragment[:59]) and fragment[59:60] == "." and len(fragment) in (88, 109):
@@ -85,19 +92,21 @@ def checked(fragment):
 
 
 def open_linked(text, source, target, identities, ask):
-    """Opens the blob of a link, or the parcel in the record of a share that somebody has kept."""
+    """Opens the blob of a link, or the parcel in a record or delivery that somebody has kept."""
     place, key = link_key(text)
     if place is None:
         return rescue.open_container(source, target, identities, key)
     record, own = source.read(MAX_PARCEL + 1025), None
-    if record.startswith(SEALPIN) and not record.startswith(DETACHED):
+    if key is None:
+        parcel = record
+    elif record.startswith(SEALPIN) and not record.startswith(DETACHED):
         # The digits of the secret, a dot, and the sender's password.
         secret = base62_text(int.from_bytes(key, "big"), 43)
         parcel = opened(record, [Password(lambda: f"{secret}.{unicodedata.normalize('NFC', ask())}")])
     else:
         parcel = opened(record, [], key)
-        if parcel.startswith(AGE):
-            parcel, own = opened(parcel, identities), [recipient_of(each) for each in identities]
+    if parcel.startswith(AGE):
+        parcel, own = opened(parcel, identities), [recipient_of(each) for each in identities]
     if len(parcel) > MAX_PARCEL:
         raise Refused("the record has no parcel")
     signed = json_of(parcel, (1, 2))

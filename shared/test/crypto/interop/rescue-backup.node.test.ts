@@ -1,22 +1,15 @@
 /**
- * contrib/rescue.py opens links, the folders of backups and backup words, and ends on every other
+ * contrib/rescue.py opens the folders of backups and backup words, and ends on every other
  * input.
  */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import {
-  encryptPayload,
-  generateKeyPair,
-  parcelSigner,
-  parseRecipients,
-  postQuantumKeyPairOf,
-  type ParcelSigner,
-} from '../../../crypto/index.ts';
+import { encryptPayload, postQuantumKeyPairOf } from '../../../crypto/index.ts';
 import { fileKeyText } from '../../../crypto/keys/file-key-text.ts';
 import { keyPairOf } from '../../../crypto/keys/key-file.ts';
-import { encodeParcel, printLink, sealParcel, type Parcel } from '../../../link/index.ts';
+import { printLink, sealParcel } from '../../../link/index.ts';
 import { backupVector, damagedFiles, writeFiles as write } from '../../../../testkit/backup-vector.ts';
 import { inDirectory, installed, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { ci, long } from '../../../../testkit/long-run.ts';
@@ -61,116 +54,6 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           await write(path('.'), { secret: privateKey ?? present(password) });
           const flag = privateKey === undefined ? '--password-file' : '--key';
           expect(rescue(flag, path('secret'), path(`out/${name}`), '-')).toBe(text(fromBase64(plaintext)));
-        }
-      }));
-
-    test('the blob of a link, and the record of a share that was kept', () =>
-      inDirectory(async (path) => {
-        const service = 'https://sealpin.example/';
-        const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
-        const blob = printLink({ kind: 'blob', service, cid: `bafkrei${'a'.repeat(52)}`, fileKey });
-        await write(path('.'), { blob: await collect(payload) });
-        for (const link of [
-          `${blob}&utm_source=mail\n`,
-          blob.replace('#', '?utm_source=mail&from=%23ann#'),
-          blob.replace('#', '/?#'),
-          blob.replace('#', '%23'),
-        ]) {
-          await write(path('.'), { link });
-          expect(rescue('--link', path('link'), path('blob'), '-'), link).toBe('Dear Ann');
-        }
-        const parcel: Parcel = {
-          files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey, name: 'a', type: 'text/plain', size: 8 }],
-        };
-        const pair = await generateKeyPair();
-        const kdf = { name: 'scrypt', logN: 10 } as const;
-        const shares = {
-          plain: await sealParcel(parcel),
-          password: await sealParcel(parcel, { password: 'open sesame', kdf }),
-          keys: await sealParcel(parcel, { recipients: parseRecipients(pair.recipient) }),
-        };
-        await write(path('.'), { pass: 'open sesame', key: pair.privatePem });
-        for (const [kind, { record, secret }] of Object.entries(shares)) {
-          await write(path('.'), { record, link: printLink({ kind: 'share', service, id: '0'.repeat(22), secret }) });
-          const flags = kind === 'keys' ? ['--key', path('key')] : ['--password-file', path('pass')];
-          expect(JSON.parse(rescue(...flags, '--link', path('link'), path('record'), '-'))).toEqual(
-            JSON.parse(text(encodeParcel(parcel))),
-          );
-        }
-      }));
-
-    test('of the texts in the vectors of links those that are links', () => {
-      const { links, read, refused } = JSON.parse(
-        readFileSync(join(root, 'shared/test/vectors/links/links.json'), 'utf8'),
-      ) as Record<
-        'links' | 'read' | 'refused',
-        Record<'link' | 'text' | 'service' | 'id' | 'secret' | 'fileKey' | 'kind', string | undefined>[]
-      >;
-      const texts = [...links, ...read, ...refused].map(({ text: changed, link }) => changed ?? link);
-      const argv = ['-c', readLinks, join(root, 'contrib')];
-      const found = JSON.parse(text(run('cryptography-python', argv, Buffer.from(JSON.stringify(texts))))) as unknown[];
-      const byLink = new Map(
-        links.map(({ link, kind, service = '', id, secret, fileKey = null }) => {
-          const opens = { share: [[new URL(service).origin, id], secret], blob: [null, fileKey] }[kind ?? ''];
-          return [link, opens ?? 'refused'] as const;
-        }),
-      );
-      expect(found.slice(0, links.length)).toEqual([...byLink.values()]);
-      for (const [i, { link, text: changed }] of read.entries())
-        expect(found[links.length + i], changed).toEqual(byLink.get(link));
-      for (const [i, { text: changed }] of refused.entries())
-        expect(found[links.length + read.length + i], changed).toBe('refused');
-    });
-
-    test('the record of a signed share, and says by whom, or why that is not proven', () =>
-      inDirectory(async (path) => {
-        const service = 'https://sealpin.example/';
-        const place = { service, id: '7n42DGM5Tflk9n8mt7Fhc7' };
-        const signer = parcelSigner(new Uint8Array(32).fill(7));
-        const own = await generateKeyPair();
-        const hybrid = postQuantumKeyPairOf(new Uint8Array(32).fill(9));
-        const other = await generateKeyPair();
-        const files = [
-          { cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'a', type: 'text/plain', size: 8 },
-        ];
-        const claim = { ...place, signer, recipients: [] };
-        const forged: ParcelSigner = { ...signer, sign: () => new Uint8Array(64) };
-        const keys = { [own.recipient]: own.privatePem, [hybrid.recipient]: hybrid.privateText };
-        const cases = [
-          { signing: claim, says: `rescue.py: signed by ${signer.text}\n` },
-          {
-            signing: { ...claim, service: 'https://SEALPIN.example:443/' },
-            says: `rescue.py: signed by ${signer.text}\n`,
-          },
-          { signing: { ...claim, signer: forged }, says: 'somebody claims to be somebody else' },
-          { signing: { ...claim, service: 'https://other.example/' }, says: 'it was signed for another link' },
-          { signing: { ...claim, id: '0'.repeat(22) }, says: 'it was signed for another link' },
-          { signing: { ...claim, recipients: [own.recipient] }, says: 'it was signed for other recipients' },
-          ...Object.entries(keys).flatMap(([to, key]) => [
-            { to, key, signing: { ...claim, recipients: [to] }, says: `rescue.py: signed by ${signer.text}\n` },
-            { to, key, signing: { ...claim, recipients: [other.recipient, to] }, says: 'rescue.py: signed by' },
-            {
-              to,
-              key,
-              signing: { ...claim, recipients: [other.recipient] },
-              says: 'it was signed for other recipients',
-            },
-            { to, key, signing: claim, says: 'it was signed for other recipients' },
-          ]),
-        ].map((each) => ({ to: undefined, key: '', ...each }));
-        for (const { to, key, signing, says } of cases) {
-          const { record, secret } = await sealParcel(
-            { files },
-            { signing, recipients: to === undefined ? [] : parseRecipients(to) },
-          );
-          await write(path('.'), { record, key, link: printLink({ kind: 'share', ...place, secret }) });
-          const flags = to === undefined ? [] : ['--key', path('key')];
-          const argv = [join(root, 'contrib/rescue.py'), ...flags, '--link', path('link'), path('record'), '-'];
-          const { stdout, stderr, status } = spawnSync(installed('cryptography-python'), argv, { encoding: 'utf8' });
-          expect(stderr).toContain(says);
-          expect(stderr).toMatch(/^rescue\.py: (?:not proven to be )?signed by sealpin-signer1[a-z0-9]+(?:: .*)?\n$/);
-          expect(status).toBe(0);
-          expect(JSON.parse(stdout)).toEqual(JSON.parse(text(encodeParcel({ files }))));
         }
       }));
 
@@ -329,21 +212,6 @@ function containerIn(name: string): Buffer {
   const [, car] = present(blobs.find(([, bytes]) => bytes.includes(mark)));
   return car.subarray(car.indexOf(mark));
 }
-
-/** Prints what each text opens when it is read as a link. */
-const readLinks = `
-import json, sys
-sys.dont_write_bytecode = True
-sys.path.insert(0, sys.argv[1])
-import rescue, rescue_backup
-def read(text):
-    try:
-        place, key = rescue_backup.link_key(text)
-        return [place, key and key.hex()]
-    except rescue.Refused:
-        return "refused"
-print(json.dumps([read(text) for text in json.load(sys.stdin)]))
-`;
 
 /**
  * Puts the files of one case after the other in their places, in one process; prints how each run
