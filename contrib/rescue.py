@@ -25,6 +25,7 @@ import base64
 import getpass
 import hashlib
 import hmac
+import importlib
 import io
 import os
 import re
@@ -510,11 +511,8 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--link", help="a file with the link that leads to it, or - for standard input")
     if sys.argv[1:2] in (["bucket"], ["backup"], ["words"]):
-        import rescue_backup as own
-        import rescue_bucket
-
-        commands = {"bucket": rescue_bucket.main, "backup": own.open_backup, "words": own.key_of_words}
-        return commands[sys.argv[1]](sys.argv[2:])
+        module = importlib.import_module("rescue_bucket" if sys.argv[1] == "bucket" else "rescue_backup")
+        return getattr(module, sys.argv[1])(sys.argv[2:])
     o = parser.parse_args()
     ask = lambda: password_from(o.password_file)
     identities = [Password(ask)]

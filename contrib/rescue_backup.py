@@ -260,19 +260,19 @@ def free_path(folder, name):
     raise Refused(f"there are too many files called {name}")
 
 
-def open_backup(arguments):
+def backup(arguments):
     parser = argparse.ArgumentParser("rescue.py backup", description="Opens the folder of a backup.")
     parser.add_argument("--password-file", help="a file with the password of account.key")
     parser.add_argument("folder")
     parser.add_argument("output", nargs="?", help="a new folder for the files; else they are listed")
     o = parser.parse_args(arguments)
-    backup = Backup(o.folder, lambda: rescue.password_from(o.password_file))
+    copy = Backup(o.folder, lambda: rescue.password_from(o.password_file))
     if o.output is not None:
         os.makedirs(o.output, exist_ok=False)
     damaged = still_sealed = 0
-    for file_id in backup.records():
+    for file_id in copy.records():
         try:
-            name, write = backup.open(file_id)
+            name, write = copy.open(file_id)
             if o.output is not None:
                 rescue.write_to(free_path(o.output, name), write)
             print(name)
@@ -308,14 +308,14 @@ def secret_of_words(text):
     return secret
 
 
-def key_of_words(arguments):
+def words(arguments):
     parser = argparse.ArgumentParser("rescue.py words", description="Makes a private key again from its 24 words.")
     parser.add_argument("--words-file", help="a file with the words; else you are asked")
     parser.add_argument("--post-quantum", action="store_true", help="it is a post-quantum key")
     parser.add_argument("output", help="the new key file, or - for standard output")
     o = parser.parse_args(arguments)
-    words = rescue.typed("Words: ", "--words-file") if o.words_file is None else read_small(o.words_file).decode()
-    secret = secret_of_words(words)
+    given = rescue.typed("Words: ", "--words-file") if o.words_file is None else read_small(o.words_file).decode()
+    secret = secret_of_words(given)
     if o.post_quantum:
         text = rescue.bech32_text("sealpin-secret-key-pq-", secret).upper() + "\n"
     else:

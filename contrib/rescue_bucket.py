@@ -186,7 +186,7 @@ def open_plain(path):
 # The command line.
 
 
-def main(arguments):
+def bucket(arguments):
     parser = argparse.ArgumentParser("rescue.py bucket", description="Reads a copy of a bucket.")
     parser.add_argument("folder", help="the copy, or the folder of one prefix in it")
     parser.add_argument("cid", nargs="?", help="writes this file; else all files are listed, with their bytes")

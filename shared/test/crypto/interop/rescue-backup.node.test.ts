@@ -106,6 +106,17 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       }
     }));
 
+  test('rescue.py needs for a backup only itself and rescue_backup.py', () =>
+    inDirectory(async (path) => {
+      await write(path('copy'), vector.folder);
+      const programs = ['rescue.py', 'rescue_backup.py'].map(
+        (name) => [name, readFileSync(join(root, 'contrib', name))] as const,
+      );
+      await write(path('.'), { password: vector.password, ...Object.fromEntries(programs) });
+      const argv = [path('rescue.py'), 'backup', '--password-file', path('password'), path('copy')];
+      expect(text(run('cryptography-python', argv)).trim().split('\n')).toHaveLength(opened.size);
+    }));
+
   test('rescue.py leaves a file alone that has the name of its output and .part', () =>
     inDirectory(async (path) => {
       const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
