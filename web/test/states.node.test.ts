@@ -102,7 +102,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await page.locator('#api-key').fill(apiKey);
       await page.keyboard.press('Enter');
       if (path === 'files') await page.getByRole('button', { name: 'Send on' }).first().click();
-      else await page.locator('#choose').setInputFiles([{ name, mimeType: '', buffer: Buffer.from(bytes) }]);
+      else {
+        await page.locator('#compose:not([hidden])').waitFor();
+        await page.locator('#choose').setInputFiles([{ name, mimeType: '', buffer: Buffer.from(bytes) }]);
+      }
       expect(await page.locator('#terms-line').innerText()).toBe(line);
       await page.locator('#compose-button').click();
       await page.locator('#sent:not([hidden])').waitFor();

@@ -138,7 +138,7 @@ export class PinWork extends WithContext<WorkContext> {
    * @param row from before
    * @param own what the service holds
    */
-  refer(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Looked): void {
+  recordReference(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Looked): void {
     const { rows, migrations, now } = this.context;
     const { cid, service, isPart = false, requestId = null } = reference;
     rows.add(cid, service, 'live', this.nextCheck());

@@ -123,7 +123,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
       if (!looked.ok) return looked;
       const { seen } = looked;
       this.ctx.storage.transactionSync(() => {
-        this.#work.refer(reference, row, seen);
+        this.#work.recordReference(reference, row, seen);
         if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
       });
       await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
