@@ -86,19 +86,23 @@ async function manifestIn(dir: string): Promise<Manifest> {
 
 /** @returns the IDs of files without bytes; undefined where the service has the account */
 async function restoreAccount(api: OperatorApi, account: string, dir: string, signal: AbortSignal) {
-  await using file = await open(join(dir, fileName(account)));
+  const file = await open(join(dir, fileName(account)));
   const unpinned: string[] = [];
-  let isFirst = true;
-  for await (const line of file.readLines()) {
-    try {
-      unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
-    } catch (error) {
-      // Where it was being restored, its first page would be taken again. Another SERVICE_ID has a
-      // hint.
-      if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
-      throw error;
+  try {
+    let isFirst = true;
+    for await (const line of file.readLines()) {
+      try {
+        unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
+      } catch (error) {
+        // Where it was being restored, its first page would be taken again. Another SERVICE_ID has
+        // a hint.
+        if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
+        throw error;
+      }
+      isFirst = false;
     }
-    isFirst = false;
+  } finally {
+    await file.close();
   }
   return unpinned;
 }

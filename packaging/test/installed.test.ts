@@ -152,6 +152,13 @@ describe.skipIf(missing !== undefined)(
       },
     );
 
+    // A checkout has a Node of its own on Linux x64 only.
+    test('on Node 22 the commands of a deployment in the checkout begin', () => {
+      const argv = [join(packageRoot(), 'deploy/index.ts'), 'restore'];
+      const ran = spawnSync(join(nodes[22], 'node'), argv, { encoding: 'utf8' });
+      expect(ran).toMatchObject({ status: 2, stderr: expect.stringContaining('npm run restore') });
+    });
+
     test('brings its page to man', async () => {
       expect(gunzipSync(await readFile(join(room, 'prefix/share/man/man1/sealpin.1.gz'))).toString()).toMatch(
         /^\.TH SEALPIN 1/im,
