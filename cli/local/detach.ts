@@ -41,6 +41,7 @@ export async function startDetached(
   // For appending: another service may be about to write to it. The new one, once it holds the
   // lock, rotates the log.
   const log = openSync(paths.log, 'a', 0o600);
+  const hint = `see ${paths.log}`;
   // The executable is the program itself.
   const program = isSea() ? [] : process.argv.slice(1, 2);
   const words = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
@@ -58,8 +59,8 @@ export async function startDetached(
   let worked = { at: begunAt, cpuMs: 0 };
   for (let lookAt = begunAt + idleMs / 2; performance.now() - worked.at < idleMs; await sleep(50)) {
     if (!child.connected) {
-      if (problem !== undefined) throw problemError(problem, { retryAfter: undefined });
-      throw new SealpinError('internal', 'the service ended at once', { hint: `see ${paths.log}` });
+      if (problem !== undefined) throw problemError({ hint, ...problem }, { retryAfter: undefined });
+      throw new SealpinError('internal', 'the service ended at once', { hint });
     }
     if (signal.aborted) {
       child.kill('SIGTERM');
@@ -85,6 +86,6 @@ export async function startDetached(
   }
   child.kill('SIGTERM');
   throw new SealpinError('internal', `the service does nothing for ${idleMs / 1000} s, and takes no requests`, {
-    hint: `see ${paths.log}`,
+    hint,
   });
 }

@@ -74,12 +74,17 @@ test.each([
 
 test('a service that fails gives its own reason, also where its log takes nothing', async () => {
   const dataDir = await temporaryDirectory();
-  const problem = { title: 'Disk full', status: 507, code: 'disk_full', detail: 'no room', hint: 'free some space' };
-  const failing = `process.send(${JSON.stringify(problem)}, () => process.exit(7));`;
-  await expect(startInstead(failing, dataDir)).rejects.toMatchObject({
+  const full = { title: 'Disk full', status: 507, code: 'disk_full', detail: 'no room', hint: 'free some space' };
+  const failing = (problem: object): string => `process.send(${JSON.stringify(problem)}, () => process.exit(7));`;
+  await expect(startInstead(failing(full), dataDir)).rejects.toMatchObject({
     code: 'disk_full',
     message: 'no room',
     hint: 'free some space',
+  });
+  const answer = { title: 'Unexpected answer', status: 502, code: 'service_answer', detail: 'no account' };
+  await expect(startInstead(failing(answer), dataDir)).rejects.toMatchObject({
+    message: 'no account',
+    hint: `see ${localPaths(dataDir).log}`,
   });
   await expect(startInstead('process.exit(1);', dataDir)).rejects.toMatchObject({
     code: 'internal',
