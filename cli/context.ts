@@ -15,7 +15,7 @@ export type Environment = {
   readonly platform: NodeJS.Platform;
   /** Fires on SIGINT, SIGTERM, SIGHUP and a closed stdout; its reason is a SealpinError. */
   readonly signal: AbortSignal;
-  /** A lower cost of scrypt for tests, as log2 of N (RFC 7914 section 2). */
+  /** A cost of scrypt for tests, as log2 of N (RFC 7914 section 2), in place of the core's. */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** Limits on how slow a service or gateway may be. */

@@ -148,7 +148,7 @@ async function newTokens(
   return tokens;
 }
 
-/** A token of the operator's, new or from its file, where it is before it is anywhere else. */
+/** The token in the operator's file, or a new one, which is there before it is anywhere else. */
 async function newToken(name: string, path: string, { env, print }: DoctorContext): Promise<string> {
   const known = env[name] || tokenIn(path);
   if (known !== undefined) return known;

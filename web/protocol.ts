@@ -3,7 +3,7 @@ import type { Share, ShareStatus, StoredFile } from '../shared/api.ts';
 import type { Code, Reason } from '../shared/errors.ts';
 import type { ParcelSignature } from '../shared/link/index.ts';
 
-/** Result of looking at something. `exposed`: the `#` of the link came as `%23`. */
+/** What a link, a blob ID or a file leads to. `exposed`: the `#` of the link came as `%23`. */
 export type Found =
   | ({ kind: 'share'; exposed: boolean; needs?: 'password' | undefined } & Omit<ShareStatus, 'id' | 'password'>)
   | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' | undefined }

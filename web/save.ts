@@ -36,7 +36,7 @@ export const aliveMs = 10_000;
 /** Timeout for a service worker to start, in ms. */
 const startMs = 15_000;
 
-/** Place that a dialog of the browser asks for, if it does; or a folder that was picked. */
+/** Place that the user names in a dialog, or the browser by itself; or a folder that was picked. */
 export type Destination = 'asked' | { readonly into: FileSystemDirectoryHandle };
 
 type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;

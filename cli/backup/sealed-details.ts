@@ -15,7 +15,10 @@ export async function sealDetails(details: Details, recipient: Recipient): Promi
   return Buffer.from(await sealText(JSON.stringify(details), 'sealpin', [recipient])).toString('base64');
 }
 
-/** Opens what is sealed of a plain file. @throws decrypt_failed, container_invalid and the like */
+/**
+ * Opens what is sealed of a plain file.
+ * @throws decrypt_failed for another key; container_invalid and the like
+ */
 export async function openDetails({ fileId, sealed }: BackupEntry, identities: readonly Identity[]): Promise<Details> {
   const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { provider: nodeProvider });
   if (!('decrypt' in opened)) throw damaged(fileId);

@@ -19,7 +19,7 @@ import { localPaths, readState, startCommand } from './state.ts';
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
 
-/** The state of the service's Kubo. `peers`: of its connections; undefined: it does not say. */
+/** The Kubo of the service. `peers`: how many it is connected to; undefined: it does not say. */
 type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'ok'; readonly version: string; readonly peers?: number | undefined }
   | { readonly status: 'failing'; readonly reason: string }
@@ -68,7 +68,7 @@ const prompt: readonly string[] = ['address', 'status'] satisfies Control[];
 /** Time between two signs that a question is worked on, in ms. */
 const beatMs = 5_000;
 
-/** Bytes of a socket's path everywhere: sun_path has 104 on macOS, 108 on Linux, with a NUL. */
+/** Bytes of a path that every socket takes: sun_path has 104 on macOS, 108 on Linux, with a NUL. */
 const maxSocketPathBytes = 103;
 
 /** Tells whether a path is short enough for a socket. */

@@ -6,7 +6,7 @@ import { droppedFiles } from './dropped-files.ts';
 /** `isOpen`: whether the page takes files now; `left`: paths of what is left out. */
 type DropZone = { isOpen(): boolean; take(files: FileToSend[], left: string[]): void };
 
-/** Takes what is dropped on the page, which no browser leaves for a file. */
+/** Takes what is dropped on the page. Where it takes none, no browser leaves the page for it. */
 export function startDropZone({ isOpen, take }: DropZone): void {
   const overlay = byId('overlay', HTMLParagraphElement);
   /** Elements that the pointer has entered and not left. */

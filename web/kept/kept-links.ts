@@ -66,7 +66,10 @@ export async function keepLink(link: KeptLink): Promise<void> {
   await inStore('link', 'readwrite', (store) => store.put(link), true);
 }
 
-/** Notes how often a link opens in all, where it is still kept. A failure changes no link. */
+/**
+ * Notes how often a link opens in all, where it is still kept. Where that fails the older number
+ * stays: the link itself is changed.
+ */
 export async function noteOpens(shareId: string, opens: number): Promise<void> {
   await inStore<IDBCursorWithValue | null>('link', 'readwrite', (store) => {
     const request = store.openCursor(shareId);

@@ -25,7 +25,7 @@ import { readInWindows } from './windows.ts';
 import { safeNames, zipBytes, zipped } from './zip.ts';
 
 /** Opens a found link or file, which waits for a password or a click. */
-type Opening = (credentials: Credentials, signal: AbortSignal) => Promise<Contents>;
+type OpenFound = (credentials: Credentials, signal: AbortSignal) => Promise<Contents>;
 /** What was opened, before its files have IDs. */
 type Contents = Omit<OpenedView, 'files'> & { files: Openable[] };
 type Openable = Omit<FileView, 'id'> & {
@@ -38,7 +38,7 @@ type Openable = Omit<FileView, 'id'> & {
 const pool = new BufferPool();
 /** Looks once more at what was found last. */
 let findAgain: ((signal: AbortSignal) => Promise<Found>) | undefined;
-let openFound: Opening | undefined;
+let openFound: OpenFound | undefined;
 /** Of the share that was opened. */
 let opensLeft: number | undefined;
 /** Files of what was opened last, and their ZIP, by their IDs. */

@@ -10,7 +10,7 @@ import { sleep } from '../../shared/streams/timing.ts';
  */
 const windowBytes = 64 * 1024 * 1024;
 
-/** The next request begins when so many bytes of one are left, so that nothing waits. */
+/** The next request begins when so many bytes of a window are left: nothing waits for its first. */
 const aheadBytes = 8 * 1024 * 1024;
 
 /**
