@@ -3,7 +3,7 @@ import type { Health } from '../../shared/api.ts';
 import { type Code, exitOf, isCode, isSealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { type Homes, type Status, control } from '../local/control.ts';
+import { type OtherBackends, type Status, control } from '../local/control.ts';
 import { describeLeft, describePeers } from '../local/backends/external-kubo.ts';
 import { leftoverProblem } from '../local/leftover.ts';
 import { api } from '../remote/client.ts';
@@ -105,7 +105,7 @@ function localLines(status: Status, health: Health | undefined, context: Context
   ];
 }
 
-function kuboLines({ kubo, left }: Homes): string[] {
+function kuboLines({ kubo, left }: OtherBackends): string[] {
   if (left !== undefined) return [`kubo      ${describeLeft(left)}`];
   if (kubo === undefined) return [];
   if (kubo.status === 'failing') return [`kubo      ${kubo.url}: failing: ${kubo.reason}`];

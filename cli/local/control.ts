@@ -26,7 +26,7 @@ type KuboState = { readonly url: string; readonly peerId: string } & (
 );
 
 /** Backends besides the embedded node: the Kubo in use, or what is left in one that is not. */
-export type Homes = { readonly kubo?: KuboState; readonly left?: StoredCounts & { readonly url: string } };
+export type OtherBackends = { readonly kubo?: KuboState; readonly left?: StoredCounts & { readonly url: string } };
 
 /** The status that a running service reports. */
 export type Status = {
@@ -41,7 +41,7 @@ export type Status = {
   running: number;
   /** Faults that the start found in the files on disk, and what it did about them. */
   recovered?: string[];
-} & Homes;
+} & OtherBackends;
 
 /** Calls that other processes can make to a service; each result is JSON. */
 export type Controls = {

@@ -72,7 +72,7 @@ export async function startDetached(
       child.unref();
       const { account } = await loadSecrets(dataDir);
       const { url, port, recovered = [] } = ready;
-      return { url, port, account, homes: ready, recovered };
+      return { url, port, account, others: ready, recovered };
     }
     const now = performance.now();
     if (!isAnnounced && now - begunAt > patienceMs) {

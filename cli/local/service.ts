@@ -10,9 +10,9 @@ import { CleanupStack, once, serialize } from './cleanup-stack.ts';
 import { type Controls, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import {
-  askHomes,
+  askOtherBackends,
   chooseKubo,
-  homesOf,
+  otherBackendsOf,
   type KuboChoice,
   kuboId,
   type KuboWish,
@@ -130,7 +130,7 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
     port,
     account: own?.account,
     apiKey: own?.apiKey,
-    homes: homesOf(choice),
+    others: otherBackendsOf(choice),
     stopped,
     stop: async () => {
       await stop();
@@ -327,7 +327,7 @@ function controlsOf(
       ipfs: o.node.url,
       running: (await within(workerd.running(), runtimeMs, silent)) + (o.direct?.giving.size ?? 0),
       ...(o.recovered.length > 0 && { recovered: o.recovered }),
-      ...(await askHomes(o.choice)),
+      ...(await askOtherBackends(o.choice)),
     }),
     // Two rebuilds at once could swap in the older code last.
     rebuild: serialize(async () => {

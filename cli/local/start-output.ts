@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { jsonIn } from '../io/json-text.ts';
 import { visibleJson } from '../terminal/output.ts';
-import type { Homes } from './control.ts';
+import type { OtherBackends } from './control.ts';
 import type { Proxies } from './front/proxies.ts';
 import { quoted } from '../terminal/local-commands.ts';
 import { describeLeft, describePeers } from './backends/external-kubo.ts';
@@ -17,7 +17,7 @@ export async function printReady(
     readonly url: string;
     readonly port?: number | undefined;
     readonly account: string | undefined;
-    readonly homes: Homes;
+    readonly others: OtherBackends;
     /** Of a public service. */
     readonly front?: { readonly proxies: Proxies } | undefined;
     readonly keyFile: string;
@@ -25,7 +25,7 @@ export async function printReady(
   },
 ): Promise<void> {
   const { url, port, keyFile, front } = o;
-  const { kubo, left } = o.homes;
+  const { kubo, left } = o.others;
   if (front === undefined) output.note(`the service listens at ${url}`);
   else {
     output.note(`the service is ${url}`);

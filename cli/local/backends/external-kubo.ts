@@ -9,7 +9,7 @@ import { jsonIn } from '../../io/json-text.ts';
 import { visible } from '../../terminal/output.ts';
 import { countText } from '../../terminal/size.ts';
 import type { Timeouts } from '../../timeouts.ts';
-import type { Homes, StoredCounts } from '../control.ts';
+import type { OtherBackends, StoredCounts } from '../control.ts';
 import { isLoopback } from '../../../shared/loopback.ts';
 import { readState, localPaths, writeState } from '../state.ts';
 
@@ -35,7 +35,7 @@ type KuboReport = { readonly version: string; readonly peerId: string; readonly 
 export type Kubo = KuboReport & { readonly url: string; readonly token?: string | undefined };
 
 /** Kubo that `start` uses, and what is stored in one that it does not use. */
-export type KuboChoice = Pick<Homes, 'left'> & { readonly kubo?: Kubo };
+export type KuboChoice = Pick<OtherBackends, 'left'> & { readonly kubo?: Kubo };
 
 /** Its responses have a few hundred bytes. */
 const timeouts: Timeouts = { stallMs: 5_000, bytes: 1, responseMs: 5_000 };
@@ -190,18 +190,18 @@ export async function rememberKubo(dataDir: string, { kubo }: KuboChoice): Promi
   else if (known?.inUse === true) await writeState(dataDir, 'kubo', { ...known, inUse: false });
 }
 
-/** The homes, as `chooseKubo` has just found them. */
-export function homesOf({ kubo, left }: KuboChoice): Homes {
+/** The other backends, as `chooseKubo` has just found them. */
+export function otherBackendsOf({ kubo, left }: KuboChoice): OtherBackends {
   if (kubo === undefined) return left === undefined ? {} : { left };
   const { token: _, ...report } = kubo;
   return { kubo: { status: 'ok', ...report } };
 }
 
-/** The homes of a running service; its Kubo is asked again. */
-export async function askHomes({ kubo, left }: KuboChoice): Promise<Homes> {
-  if (kubo === undefined) return homesOf({ ...(left && { left }) });
+/** The other backends of a running service; its Kubo is asked again. */
+export async function askOtherBackends({ kubo, left }: KuboChoice): Promise<OtherBackends> {
+  if (kubo === undefined) return otherBackendsOf({ ...(left && { left }) });
   const { url, token, peerId } = kubo;
-  const failing = (reason: string): Homes => ({ kubo: { status: 'failing', url, peerId, reason } });
+  const failing = (reason: string): OtherBackends => ({ kubo: { status: 'failing', url, peerId, reason } });
   try {
     const report = await askKubo({ url, token });
     if (report.peerId !== peerId) return failing(`another Kubo is running there: its peer ID is ${report.peerId}`);

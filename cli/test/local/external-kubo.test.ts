@@ -43,8 +43,8 @@ async function store(local: RunningHere, text: string): Promise<{ cid: string; s
 async function saidWhenReady({ dataDir, url }: RunningHere): Promise<string> {
   const context = contextIn(dataDir);
   const paths = localPaths(dataDir);
-  const homes = await control({ dataDir }, 'status');
-  await printReady(context, { url, account: '', homes, keyFile: paths.secrets, stop: '' });
+  const others = await control({ dataDir }, 'status');
+  await printReady(context, { url, account: '', others, keyFile: paths.secrets, stop: '' });
   return context.stderr.text;
 }
 
@@ -345,7 +345,7 @@ describe('sealpin start', () => {
     const context = contextIn(await directory());
     const log = heldLog(context);
     log.line('{"event":"request","method":"POST","route":"/v1/operator/accounts","status":201,"ms":3}');
-    await printReady(context, { url: 'http://127.0.0.1:1', account: '', homes: {}, keyFile: 'k', stop: 'the end' });
+    await printReady(context, { url: 'http://127.0.0.1:1', account: '', others: {}, keyFile: 'k', stop: 'the end' });
     log.release();
     log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');
     log.line('{"event":"pin.unpin","service":"kubo","error":"away"}');
