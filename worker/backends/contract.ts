@@ -68,7 +68,7 @@ export interface PinningService {
   /** The name from the configuration, kept in rows. */
   readonly id: string;
 
-  /** Form in which it takes files: `files` for a `Replica`. */
+  /** Form in which it takes files: `files` for a `HostedService`. */
   readonly takes: 'blocks';
 
   /**
@@ -181,7 +181,7 @@ export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin' | 'jo
   abandon?(): Promise<void>;
 };
 
-/** A file that a replica is to hold. */
+/** A file that a service is to hold. */
 export type SourceFile = {
   cid: string;
   sources: readonly BlockSource[];
@@ -194,7 +194,7 @@ export type SourceFile = {
  * upload comes in parts, so it cannot be the first service; and nothing is read from it. Its
  * methods throw as those of a `PinningService`. Our pin of a CID is apart from those of others.
  */
-export interface Replica {
+export interface HostedService {
   /** The name from the configuration, kept in rows. */
   readonly id: string;
 
@@ -218,7 +218,7 @@ export interface Replica {
 }
 
 /** A place that keeps bytes. */
-export type Backend = PinningService | ObjectStore | Replica;
+export type Backend = PinningService | ObjectStore | HostedService;
 
 /** Tells whether a backend is one whose blocks are pinned. */
 export function takesBlocks<B extends Backend>(backend: B): backend is B & PinningService {

@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
-import type { Adapter, Replica, SourceFile } from '../contract.ts';
+import type { Adapter, HostedService, SourceFile } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type Query } from '../http-client.ts';
 import { cancelQuietly } from '../../../shared/streams/cancel-quietly.ts';
 import { observed } from '../../../shared/streams/pulled.ts';
@@ -73,7 +73,7 @@ const asks = 5;
 type ListedFile = { id: string; cid: string | undefined; name: string | undefined };
 
 /** A service with Pinata's API. */
-export function pinata(o: PinataOptions): Replica {
+export function pinata(o: PinataOptions): HostedService {
   const { pinName, responseMs = 30_000, pieceBytes = 16 * 2 ** 20, seenMs = 2000 } = o;
   const client = httpClient(o, pinataApi);
   const nameOf = (cid: string): string => `${pinName}:${cid}`;

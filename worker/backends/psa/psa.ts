@@ -6,7 +6,7 @@
  */
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
-import type { Adapter, Replica } from '../contract.ts';
+import type { Adapter, HostedService } from '../contract.ts';
 import {
   httpClient,
   isRecord,
@@ -97,7 +97,7 @@ const holdMs = 60_000;
 const removal = { asks: 8, everyMs: 250 };
 
 /** A service that pins by CID. */
-export function psa(o: PsaOptions): Replica {
+export function psa(o: PsaOptions): HostedService {
   const { responseMs = 30_000, pinName, origins } = o;
   const client = httpClient(o, psaApi);
   const requests = pinRequests(client, responseMs);

@@ -3,7 +3,13 @@ import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.t
 import { serviceId } from '../../env.ts';
 import { log, orLog } from '../../log.ts';
 import { anchorOf } from '../../backends/anchor.ts';
-import { isReadable, readableOf, takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
+import {
+  isReadable,
+  readableOf,
+  takesBlocks,
+  type PinningService,
+  type HostedService,
+} from '../../backends/contract.ts';
 import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { blockAtBreaks } from '../../backends/network.ts';
 import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
@@ -87,7 +93,7 @@ export class PinCheck extends WithContext<CheckContext> {
   }
 
   /** Asks a service of which nobody can see more than what it says. */
-  async #ask(row: PinRow, service: Replica, signal: AbortSignal): Promise<void> {
+  async #ask(row: PinRow, service: HostedService, signal: AbortSignal): Promise<void> {
     const { rows, now } = this.context;
     const seen = await service.stat(row.cid, limited(signal));
     if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');

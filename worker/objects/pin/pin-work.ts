@@ -3,7 +3,7 @@ import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import { backendOf, servicesOf } from '../../backends/configured.ts';
-import { takesBlocks, type Replica } from '../../backends/contract.ts';
+import { takesBlocks, type HostedService } from '../../backends/contract.ts';
 import { backoffMs, withJitter } from '../alarm.ts';
 import { isRefusal } from '../metrics/seen-refusals.ts';
 import { SourceError } from '../../backends/source-error.ts';
@@ -293,7 +293,7 @@ export class PinWork extends WithContext<WorkContext> {
    * Sends a file to a service that gets files as a whole. One that is at work is asked again when
    * the row is due.
    */
-  async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
+  async #hold(row: PinRow, target: HostedService, sources: BlockSource[], signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.context.rows.change(row, { state: 'copying', reason: null, detail: null });
     const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };

@@ -64,7 +64,7 @@ describeStores('%s', costlyKinds, (kind) => {
     await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
 
   it.each(['node first', 'store first'] as const)(
-    'a replica is made of each file, and is the file where the first one has lost it: %s',
+    'a copy is made of each file, and is the file where the first one has lost it: %s',
     async (order) => {
       const store = await start(order, { REPLICAS: '2' });
       const bytes = randomBytes(10 * mib + 5);

@@ -12,7 +12,7 @@ import { pinata, type PinataOptions } from '../../../backends/pinata/pinata.ts';
 import documents from '../documented/pinata.json' with { type: 'json' };
 import { startPinata, type PinataServer } from '../documented/pinata-server.ts';
 import { fake } from '../runtimes.ts';
-import { replicaContract, type HonestReplica } from '../replica-suite.ts';
+import { hostedContract, type HonestService } from '../hosted-suite.ts';
 import { configuredBackends } from '../../../backends/backend-types.ts';
 import { SourceError } from '../../../backends/source-error.ts';
 import { first, present } from '../../../../testkit/present.ts';
@@ -52,7 +52,7 @@ const optionsOf = ({ url, uploads, token }: PinataServer): PinataOptions => ({
   headers: { authorization: `Bearer ${token}` },
 });
 
-async function honest(): Promise<HonestReplica> {
+async function honest(): Promise<HonestService> {
   const server = await startPinata();
   return {
     as: (pinName) => pinata({ ...optionsOf(server), pinName }),
@@ -77,9 +77,9 @@ function beyondTheContract(): void {
     const file = await offer(randomBytes(1000));
     server.cidOf = () => 'bafkqaaa';
     onTestFinished(() => void (server.cidOf = (root) => root));
-    const replica = pinata(optionsOf(server));
+    const hosted = pinata(optionsOf(server));
     await expect
-      .poll(() => replica.hold(file, signal).catch((error: SealpinError) => error.message))
+      .poll(() => hosted.hold(file, signal).catch((error: SealpinError) => error.message))
       .toBe(`tested: it made bafkqaaa of a CAR of ${file.cid}`);
     expect(server.files).toEqual([]);
   });
@@ -88,11 +88,11 @@ function beyondTheContract(): void {
     const file = await offer(randomBytes(1000));
     server.cidOf = () => undefined;
     onTestFinished(() => void (server.cidOf = (root) => root));
-    const replica = pinata(optionsOf(server));
-    for (let asked = 0; asked < 6; asked += 1) expect(await replica.hold(file, signal)).toBe('pending');
-    expect(await replica.stat(file.cid, signal)).toBe('pending');
+    const hosted = pinata(optionsOf(server));
+    for (let asked = 0; asked < 6; asked += 1) expect(await hosted.hold(file, signal)).toBe('pending');
+    expect(await hosted.stat(file.cid, signal)).toBe('pending');
     expect(server.files).toHaveLength(1);
-    expect(await replica.unpin(file.cid, signal)).toBe('removed');
+    expect(await hosted.unpin(file.cid, signal)).toBe('removed');
     expect(server.files).toEqual([]);
   });
 
@@ -111,16 +111,16 @@ function beyondTheContract(): void {
       response.end(JSON.stringify({ data: { files, next_page_token: 'next' } }));
     });
     onTestFinished(close);
-    const replica = pinata({ ...optionsOf(server), url, seenMs: 100 });
-    expect(await replica.unpin(file.cid, signal)).toBe('removed');
+    const hosted = pinata({ ...optionsOf(server), url, seenMs: 100 });
+    expect(await hosted.unpin(file.cid, signal)).toBe('removed');
     expect(left).toEqual([]);
-    expect(await replica.unpin(file.cid, signal)).toBe('absent');
+    expect(await hosted.unpin(file.cid, signal)).toBe('absent');
   });
 
   test('a wrong token is a wrong configuration', async () => {
-    const replica = pinata({ ...optionsOf(server), headers: { authorization: 'Bearer wrong' } });
-    await expect(replica.ping(signal)).rejects.toMatchObject({ code: 'misconfigured' });
-    await expect(replica.hold(await offer(randomBytes(9)), signal)).rejects.toMatchObject({ code: 'misconfigured' });
+    const hosted = pinata({ ...optionsOf(server), headers: { authorization: 'Bearer wrong' } });
+    await expect(hosted.ping(signal)).rejects.toMatchObject({ code: 'misconfigured' });
+    await expect(hosted.hold(await offer(randomBytes(9)), signal)).rejects.toMatchObject({ code: 'misconfigured' });
   });
 
   test.each([0, 3])('a source that fails after %i blocks is its own fault, and leaves no file behind', async (most) => {
@@ -153,8 +153,8 @@ test.each<[string, number, string, string]>([
 ])('an API that answers %s', async (_, status, body, code) => {
   const { url, close } = await fake((_request, response) => void response.writeHead(status).end(body));
   onTestFinished(close);
-  const replica = pinata({ id: 'tested', url, uploads: url, pinName: 'p', fetch, headers: {} });
-  await expect(replica.stat('bafkqaaa', signal)).rejects.toMatchObject({ code });
+  const hosted = pinata({ id: 'tested', url, uploads: url, pinName: 'p', fetch, headers: {} });
+  await expect(hosted.stat('bafkqaaa', signal)).rejects.toMatchObject({ code });
 });
 
 test('the addresses are those of the documents', async () => {
@@ -177,7 +177,7 @@ test('the addresses are those of the documents', async () => {
 
 if (!hasTusd()) test.skip(noTusd);
 else {
-  describe('a server of the documents', () => replicaContract(honest));
+  describe('a server of the documents', () => hostedContract(honest));
   describe('a server of the documents', beyondTheContract);
 }
 
@@ -188,9 +188,9 @@ else {
     const headers = { authorization: `Bearer ${PINATA_JWT}` };
     const [url, uploads] = [first(documents.api.servers).url, first(documents.uploads.servers).url];
     const pinName = `sealpin:test-${Date.now()}`;
-    const replica = pinata({ id: 'pinata', url, uploads, pinName, fetch, headers });
+    const hosted = pinata({ id: 'pinata', url, uploads, pinName, fetch, headers });
     const file = await offer(randomBytes(long ? 120_000_000 : 1_500_000));
-    await expect.poll(() => replica.hold(file, signal), { timeout: 500_000, interval: 5000 }).toBe('held');
-    expect(await replica.unpin(file.cid, signal)).toBe('removed');
+    await expect.poll(() => hosted.hold(file, signal), { timeout: 500_000, interval: 5000 }).toBe('held');
+    expect(await hosted.unpin(file.cid, signal)).toBe('removed');
   });
 }

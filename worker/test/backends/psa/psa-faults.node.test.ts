@@ -52,14 +52,14 @@ async function service(...answers: Answer[]) {
   onTestFinished(close);
   const headers = { authorization: 'Bearer t' };
   return {
-    replica: psa({ id: 'tested', url: `${url}/psa`, headers, origins, pinName: ours, fetch, responseMs: 500 }),
+    hosted: psa({ id: 'tested', url: `${url}/psa`, headers, origins, pinName: ours, fetch, responseMs: 500 }),
     asked,
   };
 }
 
 test('a file is requested under our name, with the addresses that it can be fetched from', async () => {
-  const { replica, asked } = await service(listOf(), { status: 202, body: pinOf({ status: 'queued' }) });
-  expect(await replica.hold(file, signal)).toBe('requested');
+  const { hosted, asked } = await service(listOf(), { status: 202, body: pinOf({ status: 'queued' }) });
+  expect(await hosted.hold(file, signal)).toBe('requested');
   expect(asked).toEqual([
     {
       request: `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`,
@@ -71,9 +71,9 @@ test('a file is requested under our name, with the addresses that it can be fetc
 });
 
 test('a service that calls a request pinned at once, and lists nothing, holds nothing', async () => {
-  const { replica } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned' }) }, listOf());
-  expect(await replica.hold(file, signal)).toBe('requested');
-  expect(await replica.stat(cid, signal)).toBe('absent');
+  const { hosted } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned' }) }, listOf());
+  expect(await hosted.hold(file, signal)).toBe('requested');
+  expect(await hosted.stat(cid, signal)).toBe('absent');
 });
 
 test('a service that invents other pins for every page is not asked for ever', async () => {
@@ -81,9 +81,9 @@ test('a service that invents other pins for every page is not asked for ever', a
     status: 200,
     body: { count: 1_000_000, results: [pinOf({ status: 'pinned', name: 'theirs', requestid: `r${index}` })] },
   });
-  const { replica, asked } = await service(...Array.from({ length: 1_000 }, page));
+  const { hosted, asked } = await service(...Array.from({ length: 1_000 }, page));
   const hint = expect.stringContaining('filter') as string;
-  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured', hint });
+  await expect(hosted.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured', hint });
   expect(asked).toHaveLength(100);
 });
 
@@ -100,11 +100,11 @@ test.each<[string, Pin, string[]]>([
   const answers = [others(0), page, ...Array.from({ length: 98 }, (_each, index) => others(index + 1))];
   const outcomes: string[] = [];
   for (const call of ['stat', 'hold'] as const) {
-    const { replica } = await service(...answers);
-    const asked = call === 'stat' ? replica.stat(cid, signal) : replica.hold(file, signal);
+    const { hosted } = await service(...answers);
+    const asked = call === 'stat' ? hosted.stat(cid, signal) : hosted.hold(file, signal);
     outcomes.push(await asked.catch((error: { code: string }) => error.code));
   }
-  const { replica, asked } = await service(
+  const { hosted, asked } = await service(
     others(0),
     page,
     { status: 202 },
@@ -112,7 +112,7 @@ test.each<[string, Pin, string[]]>([
     others(99),
     others(100),
   );
-  await expect(replica.unpin(cid, signal)).rejects.toMatchObject({ code: 'misconfigured' });
+  await expect(hosted.unpin(cid, signal)).rejects.toMatchObject({ code: 'misconfigured' });
   if (asked.some(({ request }) => request.startsWith('DELETE'))) outcomes.push('removal');
   expect(outcomes).toEqual(expected);
 });
@@ -124,14 +124,14 @@ test.each<[string, Pin[], string]>([
   ['requested twice, and pinned once', [{ status: 'queued' }, { status: 'pinned', requestid: 'r2' }], 'held'],
   ['of a status that is not known', [{ status: 'resting' }], 'pending'],
 ])('a file that is %s is not requested again', async (_, pins, state) => {
-  const { replica, asked } = await service(listOf(...pins));
-  expect(await replica.hold(file, signal)).toBe(state);
+  const { hosted, asked } = await service(listOf(...pins));
+  expect(await hosted.hold(file, signal)).toBe(state);
   expect(asked).toHaveLength(1);
 });
 
 test('a request that failed is removed, and its reason told; the next attempt makes another one', async () => {
-  const { replica, asked } = await service(listOf({ status: 'failed' }), { status: 202 });
-  await expect(replica.hold(file, signal)).rejects.toMatchObject({
+  const { hosted, asked } = await service(listOf({ status: 'failed' }), { status: 202 });
+  await expect(hosted.hold(file, signal)).rejects.toMatchObject({
     code: 'pinning_failed',
     message: expect.stringContaining('the details') as string,
   });
@@ -153,7 +153,7 @@ test.each<[string, Pin[], string]>([
     'held',
   ],
 ])('a service that lists %s', async (_, pins, state) => {
-  expect(await (await service(listOf(...pins))).replica.stat(cid, signal)).toBe(state);
+  expect(await (await service(listOf(...pins))).hosted.stat(cid, signal)).toBe(state);
 });
 
 test('every request of ours is removed, and it counts once the service lists none', async () => {
@@ -162,8 +162,8 @@ test('every request of ours is removed, and it counts once the service lists non
     { status: 'queued', requestid: 'r/2' },
     { status: 'pinned', name: 'b', requestid: 'r3' },
   );
-  const { replica, asked } = await service(both, { status: 202 }, error(404, 'NOT_FOUND'), both, listOf());
-  expect(await replica.unpin(cid, signal)).toBe('removed');
+  const { hosted, asked } = await service(both, { status: 202 }, error(404, 'NOT_FOUND'), both, listOf());
+  expect(await hosted.unpin(cid, signal)).toBe('removed');
   expect(asked.map(({ request }) => request.split('?')[0])).toEqual([
     'GET /psa/pins',
     'DELETE /psa/pins/r1',
@@ -183,8 +183,8 @@ test('a service that also lists other CIDs is asked page by page', async () => {
   const page = (count: number, ...pins: Pin[]): Answer => ({ status: 200, body: { count, results: pins.map(pinOf) } });
   const newest = other('r3', '2026-01-03T00:00:00.500Z');
   const older = other('r2', '2026-01-02T00:00:00Z');
-  const { replica, asked } = await service(page(3, newest), page(3, newest, older), page(1, { status: 'pinned' }));
-  expect(await replica.stat(cid, signal)).toBe('held');
+  const { hosted, asked } = await service(page(3, newest), page(3, newest, older), page(1, { status: 'pinned' }));
+  expect(await hosted.stat(cid, signal)).toBe('held');
   const query = `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`;
   expect(asked.map(({ request }) => request)).toEqual([
     query,
@@ -202,33 +202,33 @@ test.each<[string, (page: number) => string]>([
     body: { count: 3, results: [pinOf({ status: 'pinned', cid: 'bafkqaaa', created: createdAt(index) })] },
   });
   for (const ask of ['hold', 'stat', 'unpin'] as const) {
-    const { replica } = await service(...Array.from({ length: 9 }, page));
+    const { hosted } = await service(...Array.from({ length: 9 }, page));
     const hint = expect.stringContaining('filter') as string;
-    const asking = ask === 'hold' ? replica.hold(file, signal) : replica[ask](cid, signal);
+    const asking = ask === 'hold' ? hosted.hold(file, signal) : hosted[ask](cid, signal);
     await expect(asking).rejects.toMatchObject({ code: 'misconfigured', hint });
   }
 });
 
 test('of a file that has more requests than the service counts in a page, those that it lists are ours', async () => {
   const page: Answer = { status: 200, body: { count: 3, results: [pinOf({ status: 'failed' })] } };
-  const { replica } = await service(page, page);
-  expect(await replica.stat(cid, signal)).toBe('absent');
+  const { hosted } = await service(page, page);
+  expect(await hosted.stat(cid, signal)).toBe('absent');
 });
 
 test('a page of a hundred pins is read, with all the addresses that one may have', async () => {
   const origins = Array.from({ length: 40 }, (_, n) => `/dns4/${'kubo'.repeat(20)}.example.com/tcp/${n}/p2p/12D3KooW`);
   const many = Array.from({ length: 100 }, (_, n) => ({ ...pinOf({ status: 'pinned', requestid: `r${n}` }), origins }));
-  const { replica } = await service({ status: 200, body: { count: many.length, results: many } });
-  expect(await replica.stat(cid, signal)).toBe('held');
+  const { hosted } = await service({ status: 200, body: { count: many.length, results: many } });
+  expect(await hosted.stat(cid, signal)).toBe('held');
 });
 
 test('one that still lists it has not removed it', async () => {
-  const { replica } = await service(
+  const { hosted } = await service(
     listOf({ status: 'pinned' }),
     { status: 202 },
     ...Array.from({ length: 8 }, () => listOf({ status: 'pinned' })),
   );
-  await expect(replica.unpin(cid, signal)).rejects.toMatchObject({ code: 'pinning_timeout' });
+  await expect(hosted.unpin(cid, signal)).rejects.toMatchObject({ code: 'pinning_timeout' });
 });
 
 test.each<[string, Answer | undefined, object]>([
@@ -258,7 +258,7 @@ test.each<[string, Answer | undefined, object]>([
   ['nothing', undefined, { code: 'pinning_timeout' }],
 ])('a service that answers %s', async (_, answer, thrown) => {
   const answers = answer === undefined ? [] : [answer];
-  await expect((await service(...answers)).replica.stat(cid, signal)).rejects.toMatchObject(thrown);
+  await expect((await service(...answers)).hosted.stat(cid, signal)).rejects.toMatchObject(thrown);
 });
 
 const unnamed = ({ name: _, ...pin }: Pin): object => ({ ...pinOf(pin), pin: { cid } });
@@ -273,8 +273,8 @@ test.each<[string, object, Answer[]]>([
     [{ status: 200, body: { count: 1, results: [unnamed({ status: 'pinned' })] } }],
   ],
 ])('what a service pins under %s is removed again, since nobody would find it', async (_, body, lists) => {
-  const { replica, asked } = await service(listOf(), { status: 202, body }, ...lists, { status: 202 });
-  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured' });
+  const { hosted, asked } = await service(listOf(), { status: 202, body }, ...lists, { status: 202 });
+  await expect(hosted.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured' });
   expect(asked.at(-1)?.request).toBe('DELETE /psa/pins/r1?');
 });
 
@@ -282,14 +282,14 @@ test.each([
   ['lists it under our name', listOf({ status: 'queued' })],
   ['does not list it yet', listOf()],
 ])('a service that leaves the name out of its answer and %s has taken the request', async (_, list) => {
-  const { replica } = await service(listOf(), { status: 202, body: unnamed({ status: 'queued' }) }, list);
-  expect(await replica.hold(file, signal)).toBe('requested');
+  const { hosted } = await service(listOf(), { status: 202, body: unnamed({ status: 'queued' }) }, list);
+  expect(await hosted.hold(file, signal)).toBe('requested');
 });
 
 test('the words of a service are shortened and escaped', async () => {
   const details = 'y\u001B[31m'.repeat(60_000);
-  const { replica } = await service({ status: 400, body: { error: { reason: 'X', details } } });
-  const failure = await replica.stat(cid, signal).then(() => '', String);
+  const { hosted } = await service({ status: 400, body: { error: { reason: 'X', details } } });
+  const failure = await hosted.stat(cid, signal).then(() => '', String);
   expect(failure.length).toBeLessThan(400);
   expect(failure).not.toContain('\u001B');
 });

@@ -4,7 +4,7 @@ import { clusterProgram, noCluster, startCluster } from '../cluster/real-cluster
 import { kuboProgram, startKubo } from '../../../../testkit/programs/kubo.ts';
 import { psa } from '../../../backends/psa/psa.ts';
 import { isHeliaServerInstalled, noHeliaServer, startHeliaServer } from '../gateway/helia-server.ts';
-import { replicaContract, type HonestReplica } from '../replica-suite.ts';
+import { hostedContract, type HonestService } from '../hosted-suite.ts';
 import { present } from '../../../../testkit/present.ts';
 import { long } from '../../../../testkit/long-run.ts';
 
@@ -27,7 +27,7 @@ async function startOrigin() {
   };
 }
 
-async function startClusterApi(): Promise<HonestReplica> {
+async function startClusterApi(): Promise<HonestService> {
   const [cluster, origin] = await Promise.all([startCluster(1), startOrigin()]);
   const authorization = `Basic ${Buffer.from(cluster.token).toString('base64')}`;
   const [peer] = cluster.peers;
@@ -52,7 +52,7 @@ async function startClusterApi(): Promise<HonestReplica> {
   };
 }
 
-async function startHeliaApi(): Promise<HonestReplica> {
+async function startHeliaApi(): Promise<HonestService> {
   const [server, origin] = await Promise.all([startHeliaServer(), startOrigin()]);
   const headers = { authorization: `Bearer ${server.token}` };
   return {
@@ -72,8 +72,8 @@ async function startHeliaApi(): Promise<HonestReplica> {
 
 if (!isHeliaServerInstalled || kuboProgram() === undefined) test.skip(noHeliaServer);
 else if (!long) test.skip('the server of Helia: in the long form');
-else describe('the server of Helia', () => replicaContract(startHeliaApi, { second: 'pending', others: 101 }));
+else describe('the server of Helia', () => hostedContract(startHeliaApi, { second: 'pending', others: 101 }));
 
 if (clusterProgram() === undefined) test.skip(noCluster);
 else if (!long) test.skip('IPFS Cluster: in the long form');
-else describe('IPFS Cluster', () => replicaContract(startClusterApi, { second: 'failed' }));
+else describe('IPFS Cluster', () => hostedContract(startClusterApi, { second: 'failed' }));

@@ -1,11 +1,11 @@
 /** Behaviour of an honest service that gets files as a whole, as tests. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Replica, SourceFile } from '../../backends/contract.ts';
+import type { HostedService, SourceFile } from '../../backends/contract.ts';
 
-export type HonestReplica = {
+export type HonestService = {
   /** The adapter, with pins under a name. */
-  as(pinName: string): Replica;
+  as(pinName: string): HostedService;
   /** Makes bytes available where the service gets them from. */
   offer(bytes: Buffer): Promise<SourceFile>;
   /** The names of the pins of a CID at the service. */
@@ -21,32 +21,32 @@ const { signal } = new AbortController();
  * with one pin for each CID have it `failed`, or leave it `pending`
  * @param o.others how many pins of others there are besides, which each takes a request
  */
-export function replicaContract(
-  start: () => Promise<HonestReplica>,
+export function hostedContract(
+  start: () => Promise<HonestService>,
   { second = 'held', others = 0 }: { second?: 'held' | 'pending' | 'failed'; others?: number } = {},
 ): void {
-  let honest: HonestReplica;
-  let replica: Replica;
+  let honest: HonestService;
+  let hosted: HostedService;
   beforeAll(async () => {
     honest = await start();
-    replica = honest.as(ours);
+    hosted = honest.as(ours);
   }, 120_000);
   afterAll(() => honest.close());
 
-  const held = async (file: SourceFile, by = replica): Promise<void> => {
+  const held = async (file: SourceFile, by = hosted): Promise<void> => {
     await expect.poll(() => by.hold(file, signal), { timeout: 30_000 }).toBe('held');
   };
 
   test.each([1, 1_500_000])('holds a file of %i bytes, once, until it is removed', async (bytes) => {
     const file = await honest.offer(randomBytes(bytes));
-    expect(await replica.stat(file.cid, signal)).toBe('absent');
+    expect(await hosted.stat(file.cid, signal)).toBe('absent');
     await held(file);
-    expect(await replica.hold(file, signal)).toBe('held');
-    expect(await replica.stat(file.cid, signal)).toBe('held');
+    expect(await hosted.hold(file, signal)).toBe('held');
+    expect(await hosted.stat(file.cid, signal)).toBe('held');
     expect(await honest.names(file.cid)).toEqual([ours]);
-    expect(await replica.unpin(file.cid, signal)).toBe('removed');
-    expect(await replica.unpin(file.cid, signal)).toBe('absent');
-    expect(await replica.stat(file.cid, signal)).toBe('absent');
+    expect(await hosted.unpin(file.cid, signal)).toBe('removed');
+    expect(await hosted.unpin(file.cid, signal)).toBe('absent');
+    expect(await hosted.stat(file.cid, signal)).toBe('absent');
     expect(await honest.names(file.cid)).toEqual([]);
   });
 
@@ -54,18 +54,18 @@ export function replicaContract(
     const file = await honest.offer(randomBytes(5000));
     const theirs = honest.as('my-backup');
     await held(file, theirs);
-    expect(await replica.stat(file.cid, signal)).toBe('absent');
+    expect(await hosted.stat(file.cid, signal)).toBe('absent');
     if (second === 'failed') {
-      await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
-      expect(await replica.unpin(file.cid, signal)).toBe('absent');
+      await expect(hosted.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+      expect(await hosted.unpin(file.cid, signal)).toBe('absent');
     } else {
       if (second === 'held') await held(file);
       else
-        expect({ hold: await replica.hold(file, signal), stat: await replica.stat(file.cid, signal) }).toEqual({
+        expect({ hold: await hosted.hold(file, signal), stat: await hosted.stat(file.cid, signal) }).toEqual({
           hold: second,
           stat: second,
         });
-      expect(await replica.unpin(file.cid, signal)).toBe('removed');
+      expect(await hosted.unpin(file.cid, signal)).toBe('removed');
     }
     expect(await theirs.stat(file.cid, signal)).toBe('held');
     expect(await honest.names(file.cid)).toEqual(['my-backup']);
@@ -76,12 +76,12 @@ export function replicaContract(
     const file = await honest.offer(randomBytes(9));
     await held(file);
     for (let made = 0; made < others; made += 1) await held(await honest.offer(randomBytes(9)));
-    expect(await replica.stat(file.cid, signal)).toBe('held');
-    expect(await replica.unpin(file.cid, signal)).toBe('removed');
+    expect(await hosted.stat(file.cid, signal)).toBe('held');
+    expect(await hosted.unpin(file.cid, signal)).toBe('removed');
     expect(await honest.names(file.cid)).toEqual([]);
   });
 
   test('responds to a ping', async () => {
-    expect(await replica.ping(signal)).toBeTypeOf('object');
+    expect(await hosted.ping(signal)).toBeTypeOf('object');
   });
 }
