@@ -261,17 +261,13 @@ test.each<[string, Answer | undefined, object]>([
   await expect((await service(...answers)).hosted.stat(cid, signal)).rejects.toMatchObject(thrown);
 });
 
-const unnamed = ({ name: _, ...pin }: Pin): object => ({ ...pinOf(pin), pin: { cid } });
+const unnamed = (status: string): object => ({ ...pinOf({ status }), pin: { cid } });
 
 test.each<[string, object, Answer[]]>([
   ['another CID', pinOf({ status: 'pinned', cid: 'bafkqaaa' }), []],
   ['its own spelling of the CID', pinOf({ status: 'pinned', cid: cid.toUpperCase() }), []],
   ['another name', pinOf({ status: 'pinned', name: 'sealpin' }), []],
-  [
-    'no name',
-    unnamed({ status: 'pinned' }),
-    [{ status: 200, body: { count: 1, results: [unnamed({ status: 'pinned' })] } }],
-  ],
+  ['no name', unnamed('pinned'), [{ status: 200, body: { count: 1, results: [unnamed('pinned')] } }]],
 ])('what a service pins under %s is removed again, since nobody would find it', async (_, body, lists) => {
   const { hosted, asked } = await service(listOf(), { status: 202, body }, ...lists, { status: 202 });
   await expect(hosted.hold(file, signal)).rejects.toMatchObject({ code: 'misconfigured' });
@@ -282,7 +278,7 @@ test.each([
   ['lists it under our name', listOf({ status: 'queued' })],
   ['does not list it yet', listOf()],
 ])('a service that leaves the name out of its answer and %s has taken the request', async (_, list) => {
-  const { hosted } = await service(listOf(), { status: 202, body: unnamed({ status: 'queued' }) }, list);
+  const { hosted } = await service(listOf(), { status: 202, body: unnamed('queued') }, list);
   expect(await hosted.hold(file, signal)).toBe('requested');
 });
 
