@@ -27,6 +27,7 @@ beforeAll(async () => {
   ({ cid } = await owner.call.store('plain', bytes));
   await settle(service, cid);
   ({ cid: small } = await owner.call.store('plain', 'hello world'));
+  await settle(service, small);
 });
 afterAll(() => service.close());
 
