@@ -71,7 +71,7 @@ export const command = defineCommand({
     if (outputFile === undefined)
       throw new SealpinError('usage', 'decrypt needs <output_file>', { hint: 'see: sealpin decrypt --help' });
     const link = linkIn(blob) && readLink(blob, context);
-    // A link without a key names a blob, which opens as any other.
+    // A link without a key names a blob, which opens like any other.
     const named = link?.kind === 'blob' && link.fileKey === undefined ? link : undefined;
     const shared = named === undefined ? link : undefined;
     const modified = ofAccount === undefined ? undefined : await modifiedInDetails(ofAccount, context);

@@ -89,5 +89,18 @@ export const storedFile = (cid: string, size: number) => ({
   pins: [{ service: 'local', status: 'pinned' }],
 });
 
+/** A share as a service lists it. */
+export const someShare = {
+  id: '3yQn7hXc2LrV0aTfK9dWbe',
+  state: 'active',
+  opens: 100,
+  opensLeft: 99,
+  password: false,
+  createdAt: '2026-01-01T00:00:00.000Z',
+  expiresAt: '2026-01-31T23:30:00.000Z',
+  files: ['3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11'],
+  createdBy: '9f2c0d6be1a74583',
+};
+
 /** Of the right shape, and of no account. */
 export const someApiKey = `sp_${'0'.repeat(71)}`;

@@ -3,7 +3,7 @@
  *
  * Of an upload the Worker gets the request without its body, and either refuses it, or asks for
  * what stands in the body's place: a report of what the node has received, which it then pins and
- * records as any other upload. To a request for a file it gives the finished response, or its
+ * records like any other upload. To a request for a file it gives the finished response, or its
  * headers with the place of the bytes in one of them.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';

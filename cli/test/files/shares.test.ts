@@ -1,21 +1,10 @@
 /** The list of shares: for other programs, and at terminals of some width. */
 import { expect, test } from 'vitest';
 import { Collector, run, temporaryDirectory } from '../environment.ts';
-import { hostile, json, someApiKey } from '../hostile.ts';
+import { hostile, json, someApiKey, someShare } from '../hostile.ts';
 
-const share = {
-  id: '3yQn7hXc2LrV0aTfK9dWbe',
-  state: 'active',
-  opens: 100,
-  opensLeft: 99,
-  password: false,
-  createdAt: '2026-01-01T00:00:00.000Z',
-  expiresAt: '2026-01-31T00:00:00.000Z',
-  files: [crypto.randomUUID()],
-  createdBy: '9f2c0d6be1a74583',
-};
-const labelled = { ...share, label: `${'very '.repeat(20)}long`, password: true };
-const unnamed = { ...share, id: 'a'.repeat(22), state: 'used_up' };
+const labelled = { ...someShare, label: `${'very '.repeat(20)}long`, password: true };
+const unnamed = { ...someShare, id: 'a'.repeat(22), state: 'used_up' };
 
 /** The lines of `shares` at a terminal of some width, or elsewhere. */
 async function listed(columns?: number): Promise<string[]> {

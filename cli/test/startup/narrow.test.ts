@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { generateKeys } from '../../../client/index.ts';
 import { headings } from '../../commands/index.ts';
-import { health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
+import { health, hostile, json, someApiKey, someShare, storedFile } from '../hostile.ts';
 import { Collector, run, temporaryDirectory } from '../environment.ts';
 
 const day = '2026-01-31T23:30:00.000Z';
@@ -32,18 +32,7 @@ const account = {
 };
 
 const fileId = '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11';
-const share = {
-  id: '3yQn7hXc2LrV0aTfK9dWbe',
-  state: 'active',
-  opens: 100,
-  opensLeft: 99,
-  password: false,
-  createdAt: day,
-  expiresAt: day,
-  files: [fileId],
-  createdBy: keyId,
-  label,
-};
+const share = { ...someShare, label };
 const limits = { files: 200, bytes: 1e12, fileBytes: 1e11 };
 const migration = { from: 'pinata-eu', to: 'kubo-home', state: 'running', startedAt: day, total: 1e5, left: 9e4 };
 const stored = storedFile(`bafkrei${'a'.repeat(52)}`, 5);
