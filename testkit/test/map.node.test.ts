@@ -1,6 +1,6 @@
 /**
- * The map of the house, `docs/map.md`: what it names exists, and it names every source file; and
- * the numbers of `docs/survival.md`.
+ * The map of the house, `docs/map.md`: what it names exists, and it names every source file; the
+ * files that the READMEs of rooms list; and the numbers of `docs/survival.md`.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -84,6 +84,20 @@ describe('the map', () => {
       'in no row: cli/io/e.ts',
     ]);
   });
+});
+
+test('the README of a room lists files that are there', () => {
+  const named = tracked
+    .filter((path) => path.endsWith('/README.md'))
+    .flatMap((readme) =>
+      Array.from(read(readme).matchAll(/^\|([^|]*)\|/gm), ([, cell = '']) => cell)
+        .flatMap((cell) => Array.from(cell.matchAll(/`([\w./-]+\.(?:ts|html|css|py|md))`/g), ([, name = '']) => name))
+        .map((name) => ({ name, room: posix.dirname(readme) })),
+    );
+  expect(named.length).toBeGreaterThan(100);
+  const isThere = (path: string, { name, room }: (typeof named)[number]) =>
+    path === name || (path.startsWith(`${room}/`) && path.endsWith(`/${name}`));
+  expect(named.filter((each) => !tracked.some((path) => isThere(path, each)))).toEqual([]);
 });
 
 test('each case of docs/survival.md has its number in the name of a test, or says that no test shows it', () => {
