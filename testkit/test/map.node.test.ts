@@ -27,6 +27,8 @@ interface Row {
   readonly owns: string[];
   /** Every path in the row. */
   readonly names: string[];
+  /** Names in the code that the row has. */
+  readonly words: string[];
 }
 
 /**
@@ -38,6 +40,7 @@ function rowsOf(map: string, files: readonly string[]): Row[] {
     let folder = '';
     const owns: string[] = [];
     const names: string[] = [];
+    const words = Array.from(row.matchAll(/`(#?[a-z]+[A-Z]\w*)`/g), ([, word = '']) => word);
     for (const [index, cell] of row.split('|').entries())
       for (const [, span = ''] of cell.matchAll(/`([^`\s]+)`/g)) {
         if (!/^\w.*\.(?:ts|sh|md|py|css|toml|txt)$|^[\w.].*\//.test(span)) continue;
@@ -46,17 +49,22 @@ function rowsOf(map: string, files: readonly string[]): Row[] {
         names.push(path);
         if (index === 0) owns.push(path);
       }
-    return { owns, names };
+    return { owns, names, words };
   });
 }
 
 /** What is wrong with a map of these files. */
-function faults(map: string, files: readonly string[]): string[] {
+function faults(map: string, files: readonly string[], textOf: (path: string) => string): string[] {
   const rows = rowsOf(map, files);
   const owned = rows.flatMap(({ owns }) => owns);
   const exists = (path: string) => files.some((file) => file === path || (path.endsWith('/') && file.startsWith(path)));
+  const lacks = ({ names }: Row, word: string) =>
+    !files.some(
+      (path) => [path, `${posix.dirname(path)}/`].some((each) => names.includes(each)) && textOf(path).includes(word),
+    );
   return [
     ...rows.flatMap(({ names }) => names.filter((path) => !exists(path)).map((path) => `not there: ${path}`)),
+    ...rows.flatMap((row) => row.words.filter((word) => lacks(row, word)).map((word) => `not in its files: ${word}`)),
     ...owned.filter((path, index) => owned.indexOf(path) < index).map((path) => `in two rows: ${path}`),
     ...files
       .filter((path) => isSource(path) && !owned.includes(path) && !owned.includes(`${posix.dirname(path)}/`))
@@ -67,19 +75,21 @@ function faults(map: string, files: readonly string[]): string[] {
 describe('the map', () => {
   const map = read('docs/map.md');
 
-  test('names what exists, every source file, and no file in two rows', () => {
+  test('names what exists, also in its files, every source file, and no file in two rows', () => {
     expect(rowsOf(map, tracked).length).toBeGreaterThan(100);
-    expect(faults(map, tracked)).toEqual([]);
+    expect(faults(map, tracked, read)).toEqual([]);
   });
 
   test('would be reported otherwise', () => {
     const rows = ['| file | decides |', '|---|---|', '| `cli/a.ts`, `b.ts` | `x` of `/ipfs/` | `c.ts`, `docs/` |'];
     const files = ['cli/a.ts', 'cli/b.ts', 'cli/c.ts', 'docs/d.md', 'cli/io/e.ts', 'cli/test/f.ts'];
-    expect(faults(rows.join('\n'), files)).toEqual(['in no row: cli/c.ts', 'in no row: cli/io/e.ts']);
-    rows.push('| `cli/`, `cli/b.ts`, `gone.ts` | | `cli/none/` |');
-    expect(faults(rows.join('\n'), files)).toEqual([
+    const faultsOf = () => faults(rows.join('\n'), files, (path) => (path === 'cli/c.ts' ? 'idleMs' : ''));
+    expect(faultsOf()).toEqual(['in no row: cli/c.ts', 'in no row: cli/io/e.ts']);
+    rows.push('| `cli/`, `cli/b.ts`, `gone.ts` | `idleMs`, `maxMs` | `cli/none/` |');
+    expect(faultsOf()).toEqual([
       'not there: cli/gone.ts',
       'not there: cli/none/',
+      'not in its files: maxMs',
       'in two rows: cli/b.ts',
       'in no row: cli/io/e.ts',
     ]);
