@@ -60,7 +60,7 @@ const bash = (commands: readonly Command[]): string => {
   return `# sealpin for bash: source <(sealpin completions bash)
 _sealpin() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD - 1]} command=\${COMP_WORDS[1]}
-  local words='' taking='' last=file kind='' begin=2 at position=0
+  local word words='' taking='' last=file kind='' begin=2 at position=0
   local -a kinds=()
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
@@ -91,12 +91,12 @@ ${cases.join('\n')}
     kind=\${kinds[position]:-$last}
   fi
   if [[ -n $kind && $kind != file ]]; then
-    COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" completions --values "$kind" 2>/dev/null)" -- "$current"))
+    while IFS= read -r word; do [[ $word == "$current"* ]] && COMPREPLY+=("$word"); done \\
+      < <("\${COMP_WORDS[0]}" completions --values "$kind" 2>/dev/null)
     ((\${#COMPREPLY[@]})) && return
   fi
   compopt -o filenames 2>/dev/null
-  local IFS=$'\\n'
-  COMPREPLY=($(compgen -f -- "$current"))
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
 }
 complete -F _sealpin sealpin
 `;

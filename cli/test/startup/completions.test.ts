@@ -40,6 +40,16 @@ _sealpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
     if (itemOf(words, -1).startsWith('/')) expect(found).toContain(want[0]);
     else expect(found).toEqual(want);
   });
+
+  test('completes names that the shell would expand as they are', async () => {
+    const names = ['*', '[ab]', 'a', 'two words', '$(echo b)', '\\'];
+    const cwd = await temporaryDirectory();
+    for (const name of names) await writeFile(join(cwd, name), '');
+    const script = `${await scriptFor('bash')}
+COMP_WORDS=(sealpin encrypt ''); COMP_CWORD=2; _sealpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', cwd });
+    expect(stdout.split('\n').slice(0, -1).toSorted()).toEqual(names.toSorted());
+  });
 });
 
 test.each([
