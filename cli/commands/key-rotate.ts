@@ -19,9 +19,9 @@ export const command = defineCommand({
     { command: 'sealpin key rotate --post-quantum', does: 'From now on one that resists quantum computers' },
   ],
   async run({ args, context }) {
-    const { output, env } = context;
+    const { output } = context;
     const file = join(pairDirectory(args.output, context), 'private.key');
-    const old = await readPrivateText(file, env['SEALPIN_PASSWORD'], context).catch((error: unknown) => {
+    const old = await readPrivateText(file, undefined, context).catch((error: unknown) => {
       if (!isSealpinError(error, 'key_invalid') || !isSealpinError(error.cause, 'file_not_found')) throw error;
       throw new SealpinError('file_not_found', `there is no ${file} to be replaced`, {
         hint: 'make a first pair with: sealpin keygen',

@@ -7,6 +7,7 @@ import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import * as v from 'valibot';
 import { errnoOf, readFailure, writeFailure } from '../errno.ts';
+import { readFlags } from '../io/input.ts';
 import { jsonIn } from '../io/json-text.ts';
 import { makeDataDirectory, pathsIn } from '../io/paths.ts';
 import type { Context } from '../context.ts';
@@ -66,7 +67,7 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
   const { history } = pathsIn(dataDir);
   let text;
   try {
-    text = await readFile(history, 'utf8');
+    text = await readFile(history, { encoding: 'utf8', flag: readFlags });
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return { entries: [], damagedLines: [] };
     throw readFailure(history, error);

@@ -101,7 +101,11 @@ export async function openLink(
       derivation = output.progress('deriving the key from the password');
       return password;
     },
-    identities: () => identities ?? readIdentities(undefined, undefined, context),
+    identities() {
+      // It may be the password of this key.
+      isNeeded = true;
+      return identities ?? readIdentities(undefined, undefined, context);
+    },
     opening: await beginOpening(link, context),
     signal,
     provider: nodeProvider,

@@ -11,6 +11,7 @@ import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
+import { environmentPassword } from '../keys/passwords.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -82,14 +83,14 @@ export async function openDetails(files: readonly StoredFile[], context: Context
 /** The identities of the data directory; undefined, with a note, where they are not at hand. */
 async function ownIdentities(what: string, context: Context): Promise<Identity[] | undefined> {
   const { privateKey } = pathsIn(context.dataDir);
-  const { output, env } = context;
+  const { output } = context;
   if (!existsSync(privateKey)) {
     output.note(`${what} of files cannot be shown: the private key that opens them is not in ${context.dataDir}`);
     return undefined;
   }
   const bytes = await readSmall(privateKey, { what: 'a private key', environment: context });
   if (sniff(bytes) === undefined) return parseIdentities(new TextDecoder().decode(bytes), nodeProvider);
-  const password = env['SEALPIN_PASSWORD'];
+  const password = environmentPassword(context);
   try {
     if (password !== undefined) return await readIdentities(undefined, password, context);
   } catch (error) {

@@ -11,7 +11,7 @@ import type { Context } from '../context.ts';
 import { beginsAsFolder, blockBytes } from '../folder/tar-header.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { askPassword, withPassword } from '../keys/passwords.ts';
+import { askPassword, environmentPassword, withPassword } from '../keys/passwords.ts';
 import { api, sdkHttp } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
@@ -74,7 +74,7 @@ async function fileKeyOf(stream: ReadableStream<Uint8Array>, cid: string, key: s
     });
   }
   if (opened.opens === 'keys') return opened.fileKey(await readIdentities(key, undefined, context));
-  const given = context.env['SEALPIN_PASSWORD'];
+  const given = environmentPassword(context);
   const find = async (failed: number) => [
     passwordIdentity(given ?? (await askPassword(cid, context, failed, passwordHint))),
   ];

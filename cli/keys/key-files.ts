@@ -23,7 +23,7 @@ import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 import type { Contacts } from './contacts.ts';
-import { askPassword, withPassword } from './passwords.ts';
+import { askPassword, environmentPassword, withPassword } from './passwords.ts';
 import { streamOf } from '../io/byte-stream.ts';
 
 /** A recipient, or the text of an SSH key, which the parser refuses with the reason. */
@@ -76,8 +76,8 @@ export async function readPublicKeys(name: string, context: Context): Promise<Pu
 
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A
- * file that is protected with a password (a container) is opened with the given one, or asks for
- * it.
+ * file that is protected with a password (a container) is opened with the given one, else that of the
+ * environment, or asks for it.
  * @param password for a protected key file
  * @throws key_invalid with the name of the file, file_not_found when none is named and the data
  * directory has none, file_unreadable, decrypt_failed
@@ -106,7 +106,9 @@ export async function readPrivateText(file: string | undefined, password: string
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
   const isProtected = sniff(bytes) !== undefined;
-  const text = isProtected ? await unprotect(path, bytes, password, context) : decodeKeyFile(path, bytes);
+  const given = password ?? environmentPassword(context);
+  const hint = `${file === undefined ? 'name the key with --key, and ' : ''}give its password in SEALPIN_PASSWORD`;
+  const text = isProtected ? await unprotect(path, bytes, { given, hint }, context) : decodeKeyFile(path, bytes);
   return { path, text, isProtected };
 }
 
@@ -118,14 +120,19 @@ function refusePasted(argument: string, detail: string): void {
   });
 }
 
-async function unprotect(path: string, bytes: Uint8Array, given: string | undefined, context: Context) {
+async function unprotect(
+  path: string,
+  bytes: Uint8Array,
+  { given, hint }: { given: string | undefined; hint: string },
+  context: Context,
+) {
   const opened = await open(streamOf(bytes), { provider: nodeProvider });
   if (!('opens' in opened) || opened.opens !== 'password') {
     throw new SealpinError('key_invalid', `${path} is encrypted, but not with a password`, {
       hint: 'decrypt it first',
     });
   }
-  const find = async (failed: number) => [passwordIdentity(given ?? (await askPassword(path, context, failed)))];
+  const find = async (failed: number) => [passwordIdentity(given ?? (await askPassword(path, context, failed, hint)))];
   try {
     const plain = await withPassword(find, given !== undefined, opened.decrypt, context);
     return decodeKeyFile(path, Buffer.from(await new Response(plain).arrayBuffer()));

@@ -59,10 +59,26 @@ export async function givenPassword(source: PasswordSource, context: Context): P
         'npm has written this password to its log files and shows it to other users until the command ends: ' +
           'choose another one, and run ./sealpin without npm',
       );
-    return argument;
+    return wellFormed(argument);
   }
   if (file !== undefined) return passwordFromFile(file, source.stdinTaken === true, context);
-  return context.env['SEALPIN_PASSWORD'];
+  return environmentPassword(context);
+}
+
+/** The password in `SEALPIN_PASSWORD`, if any. @throws password_invalid */
+export function environmentPassword({ env }: Pick<Context, 'env'>): string | undefined {
+  return wellFormed(env['SEALPIN_PASSWORD']);
+}
+
+/**
+ * Refuses a text that was not UTF-8: in arguments and variables Node turns each such byte into
+ * U+FFFD, so that different passwords would be the same one.
+ */
+function wellFormed<T extends string | undefined>(password: T): T {
+  if (password?.includes('\uFFFD') !== true) return password;
+  throw new SealpinError('password_invalid', 'the password is not valid UTF-8', {
+    hint: 'give it in UTF-8, or with --password-file',
+  });
 }
 
 async function passwordFromFile(file: string, stdinTaken: boolean, context: Context): Promise<string> {

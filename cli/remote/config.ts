@@ -2,6 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
+import { readFlags } from '../io/input.ts';
 import { jsonIn } from '../io/json-text.ts';
 import { pathsIn } from '../io/paths.ts';
 
@@ -25,7 +26,7 @@ export async function readConfig(dataDir: string): Promise<Config> {
   const { config: path } = pathsIn(dataDir);
   let text;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readFile(path, { encoding: 'utf8', flag: readFlags });
   } catch (error) {
     const code = errnoOf(error);
     // A missing directory is reported where something is written to it.

@@ -13,7 +13,7 @@ const byReason: Readonly<Record<Reason, string>> = {
   header: 'this copy is damaged or was changed: get it from another source',
   payload: 'the password or key is right: fetch the file again, or another copy of it',
   needs_password: 'use sealpin decrypt without a key: it asks for the password',
-  needs_key: 'leave the password out: sealpin decrypt takes private.key, or another one with --key',
+  needs_key: 'leave the password out, or name the private key that it protects with --key',
   password_and_keys: 'encrypt twice: once with the password, once to the keys',
   mixed_recipients: 'encrypt twice, or use --mix to allow it',
   mistyped: 'copy the whole line again',

@@ -76,6 +76,33 @@ test('a protected private key opens them with its password, which is never asked
   expect(await names(there)).toMatchObject({ names: ['letter.txt'] });
 });
 
+test('every command that opens with a protected private key takes its password from the environment', async () => {
+  await rm(here.home, { recursive: true });
+  await sealpin(here, ['keygen', '--protect', '--quiet'], folder);
+  const key = join(here.home, 'private.key');
+  const recipient = join(here.home, 'public.key');
+  const blob = (await store('encrypt', 'letter.txt', '--to', recipient)).stdout.trim();
+  const link = (await store('send', 'letter.txt', '--to', recipient)).stdout.trim();
+  const commands = [
+    ['decrypt', blob, '-', '--key', key],
+    ['decrypt', link, '-'],
+    ['receive', link, 'received'],
+    ['receive', link, 'received', '--key', key],
+    ['reseal', blob, '--to', recipient],
+    ['share', blob],
+    ['verify', blob, '--open', '--key', key],
+  ];
+  const ask = { exit: 2, stderr: expect.stringContaining('give its password in SEALPIN_PASSWORD') };
+  for (const argv of commands) {
+    expect(await sealpin(here, argv, folder, { env: { SEALPIN_PASSWORD: undefined } }), argv.join(' ')).toMatchObject(
+      ask,
+    );
+    const { exit, stderr } = await sealpin(here, argv, folder);
+    expect(exit, `${argv.join(' ')}: ${stderr}`).toBe(0);
+    expect(stderr).not.toContain('was not needed');
+  }
+});
+
 test('a name that was put beside another file is not shown', async () => {
   await store('encrypt', 'letter.txt');
   await store('encrypt', 'letter.txt', '--name', 'other.txt');

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { wordlist } from '@scure/bip39/wordlists/english.js';
 import { describe, expect, test } from 'vitest';
-import { givenPassword, newPassword } from '../../keys/passwords.ts';
+import { environmentPassword, givenPassword, newPassword } from '../../keys/passwords.ts';
 import { timeText, strengthWarning } from '../../keys/strength.ts';
 import { contextIn, temporaryDirectory } from '../environment.ts';
 
@@ -96,6 +96,15 @@ describe('S56: a password', () => {
     },
   ])('$title is misuse', async ({ source, says }) => {
     await expect(givenPassword(source, contextIn('/'))).rejects.toMatchObject({ code: 'usage', message: says });
+  });
+
+  test('whose bytes were not UTF-8 are refused, as different ones would be the same', async () => {
+    const invalid = { code: 'password_invalid', message: 'the password is not valid UTF-8' };
+    const password = 'gr\uFFFDtig-langes-wort-77';
+    await expect(givenPassword({ ...none, argument: password }, contextIn('/'))).rejects.toMatchObject(invalid);
+    const context = contextIn('/', { env: { SEALPIN_PASSWORD: password } });
+    await expect(givenPassword(none, context)).rejects.toMatchObject(invalid);
+    expect(() => environmentPassword(context)).toThrow(expect.objectContaining(invalid));
   });
 
   test('that nobody gave is misuse when there is no terminal', async () => {

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseConfig, readConfig } from '../../remote/config.ts';
+import { recall } from '../../files/history.ts';
 import { dataDirectory, makeDataDirectory, makeDirectories } from '../../io/paths.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 
@@ -176,5 +178,12 @@ describe('S58: config.json', () => {
       code: 'config_invalid',
       message: `${directory}/config.json cannot be read (EISDIR)`,
     });
+  });
+
+  test('that is a pipe, like the history, holds no command up', async () => {
+    const directory = await temporaryDirectory();
+    for (const name of ['config.json', 'history']) execFileSync('mkfifo', [join(directory, name)]);
+    await expect(readConfig(directory)).rejects.toMatchObject({ code: 'config_invalid' });
+    expect(await recall(directory)).toEqual({ entries: [], damagedLines: [] });
   });
 });
