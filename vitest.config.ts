@@ -24,7 +24,7 @@ const ci = long || form === 'ci';
 // time of such a process.
 const shared = {
   isolate: false,
-  setupFiles: ['testkit/patterns.ts'],
+  setupFiles: ['testkit/equality.ts'],
   execArgv: [
     '--external-memory-accounted-in-global-limit',
     '--heap-growing-percent=400',
@@ -127,7 +127,7 @@ export default defineConfig({
           // The short form leaves out what Chromium tries, too, and what says little about an engine.
           exclude: ['**/*.node.test.ts', ...(ci ? [] : ['shared/test/{ipfs/*,crypto/*/{flow,hpke}}.test.ts'])],
           isolate: false,
-          setupFiles: ['testkit/patterns.ts'],
+          setupFiles: ['testkit/equality.ts'],
           // workerd does not have our process.env.
           provide: { form },
           deps: { optimizer: { ssr: { enabled: true, include: bundled } } },
