@@ -2,7 +2,7 @@
  * A service that lies about keys, lists, links and inboxes: what its clients notice.
  * `docs/attacks.md` has a row for each test, by its name.
  */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { connect, generateKeys, open } from '../../../client/index.ts';
@@ -11,6 +11,8 @@ import { signersIn } from '../../../shared/crypto/keys/parcel-signer.ts';
 import { encodeParcel, parseLink, sealedParcelType } from '../../../shared/link/index.ts';
 import type { Passed } from '../../../testkit/faulty-proxy.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
+import { manifestText } from '../../local/code/pages-manifest.ts';
+import { manifestOfRun } from '../pages-of-run.ts';
 import { answering, codeOf, isSaid, type Json, rewriting, victim } from './victim.ts';
 
 const user = victim();
@@ -171,12 +173,16 @@ describe('a lying service', () => {
       path === '/web/engine.js'
         ? { kind: 'answer', status: 200, headers: { 'content-type': 'text/javascript' }, body: 'steal()' }
         : undefined;
-    const ran = await sealpin(['pages', 'verify', `${user.url}/`]);
+    const { pages, ...about } = await manifestOfRun();
+    const few = pages.filter(({ path }) => ['s', 'web/engine.js'].includes(path));
+    await writeFile(join(user.desk, 'pages.json'), manifestText({ ...about, pages: few }));
+    const verify = ['pages', 'verify', `${user.url}/`, '--pages', 'pages.json'];
+    const ran = await sealpin(verify);
     expect(ran.exit).toBe(5);
     expect(ran.stdout).toContain('/web/engine.js: the content');
     isSaid('A service that aims at one reader is not found');
     user.lie = undefined;
-    await printed(['pages', 'verify', `${user.url}/`]);
+    await printed(verify);
   });
 
   test('inbox key changed', async () => {

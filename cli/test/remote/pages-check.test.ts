@@ -11,16 +11,12 @@ import { faultyProxy, type ProxyFault } from '../../../testkit/faulty-proxy.ts';
 import { ci, long } from '../../../testkit/long-run.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
-import {
-  bindingHeaders,
-  makePagesManifest,
-  manifestText,
-  type PagesManifest,
-} from '../../local/code/pages-manifest.ts';
+import { bindingHeaders, manifestText, type PagesManifest } from '../../local/code/pages-manifest.ts';
 import { askingAt, checkPages, type CheckedPages } from '../../remote/pages-check.ts';
 import { defaultTimeouts } from '../../timeouts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
+import { manifestOfRun } from '../pages-of-run.ts';
 
 const local = sharedLocalService();
 let directory: string;
@@ -31,7 +27,7 @@ beforeEach(async () => {
   directory = await temporaryDirectory();
 });
 beforeAll(async () => {
-  manifest = await makePagesManifest();
+  manifest = await manifestOfRun();
   for (const { path } of manifest.pages)
     bodies.set(path, Buffer.from(await (await fetch(new URL(`/${path}`, local.url))).arrayBuffer()));
 });
