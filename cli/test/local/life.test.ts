@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rootCertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { client } from '../../../testkit/api-client.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { quoted } from '../../terminal/local-commands.ts';
@@ -14,7 +15,7 @@ import { localService } from '../../local/control.ts';
 import { readState, localPaths } from '../../local/state.ts';
 import { Collector, temporaryDirectory } from '../environment.ts';
 import { health, hostile } from '../hostile.ts';
-import { ask, endedAfterEach, here, remove, sealpin, startHere, store } from './harness.ts';
+import { ask, endedAfterEach, here, sealpin, startHere, store } from './harness.ts';
 import { entry } from '../../../testkit/programs/command-line.ts';
 import type { RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
@@ -77,11 +78,22 @@ inCi('its id for pins is made once, also in a data directory of an earlier versi
   expect(await idIn()).not.toBe(serviceId);
 });
 
+/** A port that another program listens on, and what a start there says. */
+async function busyPort(): Promise<{ port: number; says: string }> {
+  const other = await startLoopbackServer((_, response) => void response.end());
+  onTestFinished(() => other.close());
+  const port = Number(new URL(other.url).port);
+  const says = `port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`;
+  return { port, says: `sealpin: error: ${says}` };
+}
+
 describe('the local service', () => {
-  test('ends with 0 after a signal and leaves no process; the next one has files, account and API key', async () => {
-    const first = await started();
+  test('goes on where the disk of its log is full, and ends with 0 after a signal; the next one has all', async () => {
+    const full = '/dev/full';
+    const first = await started(existsSync(full) ? { log: full } : {});
     const data = bytes(2 ** 20 + 5);
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
+    for (const { fileId } of files) expect(Buffer.compare(await fetched(first, fileId), data)).toBe(0);
     const run = present(await readState(first.dataDir, 'run'));
     expect(run.workerd).toHaveLength(1);
     expect(await first.end('SIGTERM')).toBe(0);
@@ -92,13 +104,6 @@ describe('the local service', () => {
     expect(second.apiKey).toBe(first.apiKey);
     for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
     expect(await second.end('SIGINT')).toBe(0);
-  });
-
-  test.runIf(existsSync('/dev/full'))('goes on where the disk of its log is full', async () => {
-    const service = await started({ dataDir: await stopped(), log: '/dev/full' });
-    for (let times = 0; times < 3; times += 1)
-      expect((await fetched(service, left.fileId)).equals(Buffer.from(left.data))).toBe(true);
-    expect(await service.end()).toBe(0);
   });
 
   test('that was killed leaves a workerd, which the next start ends; nothing stored is lost', async () => {
@@ -119,18 +124,12 @@ describe('the local service', () => {
     expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
   });
 
-  test('says which port is busy, also in the background, and leaves nothing running', async () => {
-    const other = createServer();
-    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void other.close());
-    const { port } = other.address() as { port: number };
+  test('says which port is busy, and leaves nothing running', async () => {
+    const { port, says } = await busyPort();
     const dataDir = await temporaryDirectory();
-    const says = `port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`;
-    for (const flags of [[], ['--detach']]) {
-      const ran = await sealpin(['start', ...flags, `--port=${port}`, `--data-dir=${dataDir}`]);
-      expect(ran).toMatchObject({ code: 1, stdout: '', stderr: `sealpin: error: ${says}` });
-      expect(await readState(dataDir, 'run')).toBeUndefined();
-    }
+    const ran = await sealpin(['start', `--port=${port}`, `--data-dir=${dataDir}`]);
+    expect(ran).toMatchObject({ code: 1, stdout: '', stderr: says });
+    expect(await readState(dataDir, 'run')).toBeUndefined();
   });
 
   inCi('without CA certificates says what to install, and runs with those in SSL_CERT_FILE', async (context) => {
@@ -214,9 +213,13 @@ describe('in the background', () => {
       .poll(() => readFile(log, 'utf8'))
       .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
     const before = await readFile(log, 'utf8');
-    const again = await here(['start', '--detach', '--port=0', flag]);
-    expect(again).toMatchObject({ code: 1, stdout: '' });
+    // None is started twice on one data directory.
+    for (const flags of [['--detach'], []]) {
+      const again = await here(['start', ...flags, '--port=0', flag]);
+      expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('already') as string });
+    }
     expect(await readFile(log, 'utf8')).toBe(before);
+    expect((await client(url).ask('getHealth')).status).toBe(200);
 
     if (long) {
       const rebuilt = await here(['rebuild', '--json', flag]);
@@ -239,69 +242,59 @@ describe('in the background', () => {
       expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
     }
 
-    await sealpin(['start', '--detach', '--port=0', '--cors-origin=http://localhost:1', flag]);
+    // Also where that does not get its port.
+    const { port, says } = await busyPort();
+    const refused = await sealpin(['start', '--detach', `--port=${port}`, '--cors-origin=http://localhost:1', flag]);
+    expect(refused).toMatchObject({ code: 1, stdout: '', stderr: says });
+    expect(await readState(dataDir, 'run')).toBeUndefined();
     expect(await readFile(`${log}.1`, 'utf8')).toContain(before);
     expect(await readFile(log, 'utf8')).not.toContain(id);
     expect((await stat(`${log}.1`)).mode & 0o777).toBe(0o600);
   });
 });
 
-describe('a service that runs', () => {
-  let service: RunningHere;
-  beforeAll(async () => {
-    service = await startHere();
-  });
-  afterAll(() => remove(service));
-
-  test('is not started twice on one data directory', async () => {
-    const second = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
-    expect(second).toMatchObject({ code: 1, stdout: '' });
-    expect(second.stderr).toContain('already');
-    expect((await ask(service, 'getHealth')).status).toBe(200);
-  });
-
-  inCi('rebuild waits for an upload that runs, which goes through', async () => {
-    const body = Buffer.from(bytes(256 * 1024));
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
-      const outgoing = request(
-        `${service.url}/v1/storage/plain`,
-        {
-          method: 'POST',
-          agent: false,
-          headers: {
-            authorization: `Bearer ${service.apiKey}`,
-            'content-type': 'application/octet-stream',
-            'content-length': body.length,
-          },
+inCi('rebuild waits for an upload that runs, which goes through', async () => {
+  const service = await startedHere();
+  const body = Buffer.from(bytes(256 * 1024));
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
+    const outgoing = request(
+      `${service.url}/v1/storage/plain`,
+      {
+        method: 'POST',
+        agent: false,
+        headers: {
+          authorization: `Bearer ${service.apiKey}`,
+          'content-type': 'application/octet-stream',
+          'content-length': body.length,
         },
-        (answer) => {
-          let text = '';
-          answer.setEncoding('utf8').on('data', (part: string) => (text += part));
-          answer.on('end', () =>
-            resolve({ status: present(answer.statusCode), fileId: (JSON.parse(text) as { fileId: string }).fileId }),
-          );
-          answer.on('error', reject);
-        },
-      );
-      outgoing.on('error', reject);
-      outgoing.write(body.subarray(0, 1000));
-      void released.then(() => outgoing.end(body.subarray(1000)));
-    });
-    const flag = `--data-dir=${service.dataDir}`;
-    const running = async () =>
-      (JSON.parse((await here(['status', '--json', flag])).stdout) as { running: number }).running;
-    await expect.poll(running).toBe(1);
-    let isRebuilt = false;
-    const rebuild = here(['rebuild', '--json', flag]).finally(() => (isRebuilt = true));
-    // It builds in about a second, and then waits.
-    await sleep(1500);
-    expect(isRebuilt).toBe(false);
-    release();
-    const rebuilt = await rebuild;
-    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
-    const { status, fileId } = await upload;
-    expect(status).toBe(201);
-    expect(Buffer.compare(await fetched(service, fileId), body)).toBe(0);
+      },
+      (answer) => {
+        let text = '';
+        answer.setEncoding('utf8').on('data', (part: string) => (text += part));
+        answer.on('end', () =>
+          resolve({ status: present(answer.statusCode), fileId: (JSON.parse(text) as { fileId: string }).fileId }),
+        );
+        answer.on('error', reject);
+      },
+    );
+    outgoing.on('error', reject);
+    outgoing.write(body.subarray(0, 1000));
+    void released.then(() => outgoing.end(body.subarray(1000)));
   });
+  const flag = `--data-dir=${service.dataDir}`;
+  const running = async () =>
+    (JSON.parse((await here(['status', '--json', flag])).stdout) as { running: number }).running;
+  await expect.poll(running).toBe(1);
+  let isRebuilt = false;
+  const rebuild = here(['rebuild', '--json', flag]).finally(() => (isRebuilt = true));
+  // It builds in about a second, and then waits.
+  await sleep(1500);
+  expect(isRebuilt).toBe(false);
+  release();
+  const rebuilt = await rebuild;
+  expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
+  const { status, fileId } = await upload;
+  expect(status).toBe(201);
+  expect(Buffer.compare(await fetched(service, fileId), body)).toBe(0);
 });
