@@ -11,7 +11,7 @@ import { sending } from './suites/sending.ts';
 exposeSuites({ containers, endings, passwordSealing, requestBodies, sending });
 
 /** Stores five bytes as every kind of source, and reads them back. Gives what went wrong. */
-async function roundTrips(service: string, apiKey: string): Promise<string[]> {
+async function roundTrips(service: string, apiKey: string, largeMib = 17): Promise<string[]> {
   const connection = connect({ service, apiKey });
   const sources: Record<string, () => Source> = {
     text: () => 'hello',
@@ -28,7 +28,7 @@ async function roundTrips(service: string, apiKey: string): Promise<string[]> {
     const { cid } = await connection.put(source(), { mode: 'plain' });
     if ((await (await fetchBlob(cid, { from: service })).text()) !== 'hello') wrong.push(`${kind}, by its blob ID`);
   }
-  const large = new Blob([new Uint8Array(17 * 1024 * 1024).fill(7)]);
+  const large = new Blob([new Uint8Array(largeMib * 1024 * 1024).fill(7)]);
   const uploaded = await connection.upload(large);
   if (uploaded.cid !== (await cidOf(large))) wrong.push('in parts');
   const failure = await connection.get(crypto.randomUUID()).catch((error: unknown) => error);

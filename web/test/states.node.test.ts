@@ -14,7 +14,7 @@ import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
 import { ageFile } from './sender.ts';
 import { itemOf, present } from '../../testkit/present.ts';
-import { inCi, long } from '../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../testkit/long-run.ts';
 
 const bytes = new TextEncoder().encode('canary of the plaintext');
 const password = 'canary of the password';
@@ -79,22 +79,24 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   test.each([
     [
+      ci ? ['send', 'files'] : ['send'],
       { SHARE_MAX_DAYS: '3', SHARE_MAX_OPENS: '3' },
       ['in 1 hour', 'in 1 day', 'in 3 days'],
       ['once', '3 times'],
       'Expires in 3 days · opens 3 times · anyone with the link',
     ],
     [
+      ci ? ['send', 'files'] : ['files'],
       { SHARE_MAX_DAYS: '60', SHARE_MAX_OPENS: '500' },
       ['in 1 hour', 'in 1 day', 'in 7 days', 'in 30 days', 'in 60 days'],
       ['once', '5 times', '20 times', '100 times', '500 times'],
       'Expires in 7 days · opens 5 times · anyone with the link',
     ],
-  ])('the form that nobody touched sends where the service allows %o, and offers the most', async (...row) => {
-    const [settings, days, opens, line] = row;
+  ])('an untouched form on %s sends where the service allows %o, and offers the most', async (...row) => {
+    const [paths, settings, days, opens, line] = row;
     const { apiKey } = await receiver.service.account();
     await connect({ service: receiver.root, apiKey }).put('stored', { name });
-    for (const path of ['send', 'files']) {
+    for (const path of paths) {
       const { page, close } = await receiver.open(receiver.root + path, { extraHTTPHeaders: withSettings(settings) });
       onTestFinished(close);
       await expect.poll(() => termsOf(page, 'expires')).toEqual(days);
@@ -130,6 +132,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   /** What asks the service, on each page, and what leads to the list of another account. */
   const uses = [
+    { path: 'inbox', what: 'reads', use: giveKey },
     {
       path: 'files',
       what: 'deletes',
@@ -146,8 +149,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         await page.locator('#compose-button').click();
       },
     },
-    { path: 'inbox', what: 'reads', use: giveKey },
-  ];
+  ].slice(0, ci ? 3 : 2);
   test.each(uses)('/$path asks for another key where one has ended, and $what with that', async ({ path, use }) => {
     const [before, after] = [await accountWith('before'), await accountWith('after')];
     const { page, close } = await receiver.open(`${receiver.root}${path}`);
@@ -168,7 +170,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await row(page, 'before').count()).toBe(0);
   });
 
-  test.each(['', 'send', 'files'])('a page says at once that the service makes no links: /%s', async (path) => {
+  const sending = ci ? ['', 'send', 'files'] : ['', 'files'];
+  test.each(sending)('a page says at once that the service makes no links: /%s', async (path) => {
     const { apiKey } = await receiver.service.account();
     await connect({ service: receiver.root, apiKey }).put('stored', { name });
     const headers = withSettings({ PUBLIC_GATEWAY: 'off' });
@@ -183,7 +186,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.locator('#compose-form button:visible').allInnerTexts()).toEqual(
       path === 'files' ? ['Back'] : [],
     );
-    expect(await violations(page)).toEqual([]);
+    if (ci || path === '') expect(await violations(page)).toEqual([]);
     expect(requests.filter((each) => each.startsWith('POST'))).toEqual([]);
   });
 
