@@ -11,7 +11,7 @@ import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { first, itemOf } from '../../testkit/present.ts';
 
-const plaintext = pattern(2_500_000);
+const plaintext = pattern(1_200_000);
 const shareId = '7n42DGM5Tflk9n8mt7Fhc7';
 
 let service: Service;
@@ -50,7 +50,7 @@ test('a blob link opens the file, whole and in part', async () => {
     for (const range of [
       { start: 0, end: 5 },
       { start: 1_048_500, end: 1_048_600 },
-      { start: 2_499_990 },
+      { start: plaintext.length - 10 },
       { start: 7, end: 7 },
     ])
       equal(await (await first(files).open(range)).bytes(), plaintext.slice(range.start, range.end));

@@ -17,6 +17,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { bundleGuard, bundleWorker } from '../../cli/local/code/bundle.ts';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { keptFile, sourceKey } from '../../cli/local/code/worker-code.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withRelativeImports } from '../declarations.ts';
 import { licensesOf } from '../licenses.ts';
@@ -55,7 +56,7 @@ const sealpin = (argv: readonly string[], cwd: string) =>
   spawnSync(join(project, 'node_modules', '.bin', 'sealpin'), argv, {
     cwd,
     encoding: 'utf8',
-    env: { PATH: process.env['PATH'], HOME: cwd, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' },
+    env: { ...bareEnv(), HOME: cwd, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' },
   });
 
 describe('sealpin', () => {

@@ -237,7 +237,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       // Of the leaf in which it lies it is asked for the block alone, too.
       const root = await proxied((_, path) => ({
         kind: 'flip',
-        atByte: path.includes('format=raw') ? 100 : 10_000_000,
+        atByte: path.includes('format=raw') ? 100 : 3_000_000,
       }));
       const watched = await opened(large, { without: ways[way] }, root);
       const { page } = watched;

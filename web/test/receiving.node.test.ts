@@ -75,7 +75,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   describe('a share', () => {
     test('opens by a click, and every file arrives under its name', async () => {
       const sent = [
-        { name: 'report.pdf', bytes: pattern(2_500_000) },
+        { name: 'report.pdf', bytes: pattern(1_200_000) },
         { name: 'empty', bytes: pattern(0) },
         { name: 'one.bin', bytes: pattern(1) },
         { name: '<img src=x onerror=alert(1)>.html', bytes: pattern(9) },

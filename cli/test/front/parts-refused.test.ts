@@ -40,13 +40,13 @@ async function limitedTo(count: number): Promise<Uploads & { limitTo(count: numb
 
 describe('a quota that ends', () => {
   const quotas = [
-    { how: 'as the operator lowers it', length: leaves(64), quota: 64 },
+    { how: 'as the operator lowers it', length: leaves(36), quota: 36 },
     { how: 'in an upload of unknown length', length: undefined, quota: 20 },
   ];
   test.each(quotas.slice(0, ci ? 2 : 1))(
     'amid a request, $how, ends the upload with what was recorded',
     async ({ length, quota }) => {
-      const bytes = randomBytes(leaves(64));
+      const bytes = randomBytes(leaves(36));
       const limited = await limitedTo(quota);
       const before = { files: await uploads.filesOnDisk(), pins: await uploads.pins() };
       const path = await limited.create(length);
@@ -56,7 +56,7 @@ describe('a quota that ends', () => {
       await expect.poll(async () => (await limited.stateOf(path)).offset).toBe(leaves(16));
       await limited.limitTo(20);
       // One part more, and some of the next one.
-      sent.write(bytes.subarray(leaves(16), leaves(50)));
+      sent.write(bytes.subarray(leaves(16), leaves(34)));
       expect(await answer).toBe(413);
       sent.destroy();
       const ended = { state: 'failed', code: 'quota_exceeded', offset: leaves(16) };
