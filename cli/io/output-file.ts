@@ -67,9 +67,8 @@ export type SinkOptions = {
 export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
   if (path === '-') return standardOutput(o);
   const target = resolve(o.environment.cwd, path);
-  if (path.endsWith('/') || basename(target) === '')
-    throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
   try {
+    if (path.endsWith('/') || basename(target) === '') await refuseDirectory(path, target);
     const directory = await stat(dirname(target));
     if (!directory.isDirectory()) throw new SealpinError('file_unwritable', `${dirname(path)} is not a directory`);
     await access(dirname(target), constants.W_OK);
@@ -78,6 +77,17 @@ export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
     throw writeFailure(path, error);
   }
   return new FileSink(path, target, o);
+}
+
+/** Refuses a path that only a directory has. @throws file_unwritable */
+async function refuseDirectory(path: string, target: string): Promise<never> {
+  const found = await ifMissing(stat(target), undefined);
+  if (found?.isDirectory() === true)
+    throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
+  const detail = found === undefined ? `there is no directory ${path}` : `${path} is not a directory`;
+  throw new SealpinError('file_unwritable', detail, {
+    hint: 'leave out the slash at the end to name a file, or name a file in a directory that exists',
+  });
 }
 
 async function refuseTarget(path: string, target: string, o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>) {

@@ -167,7 +167,14 @@ describe('S47: an output that cannot be', () => {
     },
     { title: 'below a file', path: 'file/out', says: 'file is not a directory' },
     { title: 'that is a directory', path: 'dir', says: 'dir is a directory' },
-    { title: 'that is named like a directory', path: 'new/', says: 'new/ is a directory' },
+    { title: 'that is named like a directory', path: 'dir/', says: 'dir/ is a directory' },
+    { title: 'that is named like a directory, and missing', path: 'new/', says: 'there is no directory new/' },
+    { title: 'that is named like a directory, and a file', path: 'file/', says: 'file/ is not a directory' },
+    {
+      title: 'that is named like a directory below a file',
+      path: 'file/x/',
+      says: 'file/x/ cannot be written: a part of its path is a file',
+    },
     {
       title: 'with a name that is too long',
       path: 'x'.repeat(300),
