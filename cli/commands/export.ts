@@ -26,7 +26,7 @@ export const command = defineCommand({
   async run({ args, context: given }) {
     const context = { ...given, ownFile: ownFilesIn(given) };
     if (args.file === '-')
-      throw new SealpinError('usage', 'a CAR is verified while it is written, so it needs a file', {
+      throw new SealpinError('usage', 'a CAR, which is verified while it is written, does not go to standard output', {
         hint: 'name a new file, such as letter.car',
       });
     const cid = parseBlobId(args.blob_id);

@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import { openCar } from '../io/car-file.ts';
 import { parseName } from '../io/safe-name.ts';
@@ -22,6 +23,10 @@ export const command = defineCommand({
   examples: [{ command: 'sealpin import letter.car', does: 'Prints the blob ID, which is the root of the CAR' }],
   async run({ args, context }) {
     const { output } = context;
+    if (args.car === '-')
+      throw new SealpinError('usage', 'import does not read standard input: a CAR is read more than once', {
+        hint: 'write it to a file, and name that; a file of that name is ./-',
+      });
     const name = args.name === undefined ? basename(args.car).replace(/\.car$/i, '') : parseName(args.name, '--name');
     const service = await authorizedService(context);
     const car = await openCar(args.car, context);
