@@ -19,7 +19,9 @@ import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts'
 import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
+import { failWrite } from '../errno.ts';
 import { writeSmall } from '../io/output-file.ts';
+import { intoDirectory } from '../io/paths.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService, sdkHttp } from '../remote/client.ts';
 import { ownFilesOf } from '../fetch/own-files.ts';
@@ -77,8 +79,7 @@ export async function takeBackup(
   const keyFile =
     present === undefined ? await protect(encodePrivateKeyFile(pkcs8), await o.newPassword(), context) : undefined;
   const about = { ...before, key: keyFile === undefined ? present : keyFileDigest(keyFile) };
-  await makeBackupFolder(layout, layout.root);
-  await writeAbout(layout, about, context);
+  await intoDirectory(layout.root, failWrite(layout.shown), () => writeAbout(layout, about, context));
   if (keyFile !== undefined)
     await writeSmall(layout.key, keyFile, { force: false, environment: context, fileOnly: true });
   for (const folder of [layout.files, layout.blobs]) await makeBackupFolder(layout, folder);

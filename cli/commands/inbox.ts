@@ -13,7 +13,7 @@ import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { shownSignature, type ShownSignature } from '../keys/signers.ts';
 import { forEachOf } from '../files/side-by-side.ts';
-import { prepareDirectory, receiveInto } from '../files/received-files.ts';
+import { receiveInto, receivingInto } from '../files/received-files.ts';
 import { authorizedService, api, sdkHttp } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/own-link.ts';
 import { everyFile } from '../remote/pages.ts';
@@ -135,8 +135,8 @@ export const inboxOpen = defineCommand({
     const { parcel } = found;
     if (found.sealedTo === ofAccount) output.note(makeANewOne);
     const directory = args.dir ?? '.';
-    await prepareDirectory(directory, context);
-    await receiveInto(directory, parcel, { ...args, service: service.url.href, share: undefined }, context);
+    const to = { ...args, service: service.url.href, share: undefined };
+    await receivingInto(directory, context, () => receiveInto(directory, parcel, to, context));
   },
 });
 

@@ -6,8 +6,10 @@ import { serviceFolder } from '../backup/service/service-folder.ts';
 import { backUpService, type SealedFor } from '../backup/service/take-service.ts';
 import { defineCommand, positional, toggle, valueFlag, type Values } from '../command.ts';
 import type { Context } from '../context.ts';
+import { failWrite } from '../errno.ts';
 import { newPasswordFlags, passwordFlags } from '../flags/args.ts';
 import { readTo, toFlag } from '../flags/to-flag.ts';
+import { intoDirectory } from '../io/paths.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
 import { startCommand } from '../local/state.ts';
 import { newPassword } from '../keys/passwords.ts';
@@ -53,7 +55,8 @@ export const serviceBackup = defineCommand({
     }
     const sealedFor = args['without-secrets'] ? undefined : await sealedForOf(args, context);
     const progress = output.progress('copying');
-    const taken = await backUpService(folder, sealedFor, progress.add, context);
+    const back = () => backUpService(folder, sealedFor, progress.add, context);
+    const taken = await intoDirectory(folder.root, failWrite(args.dir), back);
     progress.done();
     const { written, files, databases } = taken;
     output.note(

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { defineCommand, positional, toggle } from '../command.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { endOpening } from '../files/begun-openings.ts';
-import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
+import { openLink, readLink, receiveInto, receivingInto } from '../files/received-files.ts';
 import { decryptTo, openingOf } from '../files/unseal.ts';
 import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
 
@@ -28,22 +28,23 @@ export const command = defineCommand({
   async run({ args, context }) {
     const link = readLink(args.link, context);
     const directory = args.dir ?? '.';
-    await prepareDirectory(directory, context);
-    const password = await givenPassword(args, context);
-    if (link.kind === 'blob' && link.fileKey === undefined) {
-      await decryptTo({
-        blob: link.cid,
-        outputFile: join(directory, link.cid),
-        force: args.force,
-        extract: false,
-        ...openingOf({ blob: link.cid, password, key: args.key }, context),
-        context: { ...context, service: link.service },
-      });
-      return;
-    }
-    const opened = await openLink(link, { password, key: args.key }, context);
-    const share = link.kind === 'share' ? link : undefined;
-    await receiveInto(directory, opened, { ...args, service: link.service, share }, context);
-    if (share !== undefined) await endOpening(share, context);
+    await receivingInto(directory, context, async () => {
+      const password = await givenPassword(args, context);
+      if (link.kind === 'blob' && link.fileKey === undefined) {
+        await decryptTo({
+          blob: link.cid,
+          outputFile: join(directory, link.cid),
+          force: args.force,
+          extract: false,
+          ...openingOf({ blob: link.cid, password, key: args.key }, context),
+          context: { ...context, service: link.service },
+        });
+        return;
+      }
+      const opened = await openLink(link, { password, key: args.key }, context);
+      const share = link.kind === 'share' ? link : undefined;
+      await receiveInto(directory, opened, { ...args, service: link.service, share }, context);
+      if (share !== undefined) await endOpening(share, context);
+    });
   },
 });

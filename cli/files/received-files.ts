@@ -10,8 +10,8 @@ import { type Link, parseLink, parseLinkOf, type Parcel } from '../../shared/lin
 import { observed } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { writeFailure } from '../errno.ts';
-import { makeDirectories } from '../io/paths.ts';
+import { failWrite } from '../errno.ts';
+import { intoDirectory } from '../io/paths.ts';
 import { freePath, safeName } from '../io/safe-name.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
@@ -275,15 +275,15 @@ export async function receiveFile(file: LinkFile, placing: Placing, service: str
   }
 }
 
-/** Makes the directory for files, before a link is opened, which counts. @throws file_unwritable */
-export async function prepareDirectory(path: string, { cwd }: Context): Promise<void> {
+/**
+ * Makes the directory for files before a link is opened, which counts. After a failure, one that
+ * is new and empty is removed.
+ * @throws file_unwritable, and what `use` throws
+ */
+export async function receivingInto(path: string, { cwd }: Context, use: () => Promise<void>): Promise<void> {
   const directory = resolve(cwd, path);
-  try {
-    await makeDirectories(directory);
-    if (!(await stat(directory)).isDirectory())
-      throw new SealpinError('file_unwritable', `${path} is not a directory`, { hint: 'name a directory' });
-    await access(directory, constants.W_OK);
-  } catch (error) {
-    throw writeFailure(path, error);
-  }
+  await intoDirectory(directory, failWrite(path), async () => {
+    await access(directory, constants.W_OK).catch(failWrite(path));
+    await use();
+  });
 }

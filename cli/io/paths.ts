@@ -1,5 +1,5 @@
 /** Locations of one user's data. */
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, rmdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
@@ -53,26 +53,55 @@ export function dataDirectory(o: {
  * parent, as /proc does.)
  * @param path absolute
  * @param make creates one directory; for tests
+ * @returns those that were made, the outermost first; after a failure, none is left
  */
 export async function makeDirectories(
   path: string,
   make: (path: string) => Promise<unknown> = (one) => mkdir(one, { mode: 0o700 }),
-): Promise<void> {
-  const create = async (): Promise<'created' | 'no parent'> => {
+): Promise<readonly string[]> {
+  const create = async (): Promise<readonly string[] | undefined> => {
     try {
       await make(path);
     } catch (error) {
-      if (errnoOf(error) === 'ENOENT') return 'no parent';
+      if (errnoOf(error) === 'ENOENT') return undefined;
       if (errnoOf(error) !== 'EEXIST') throw error;
       // Another process may have been quicker.
       if (!(await stat(path)).isDirectory()) throw Object.assign(new Error(`${path} is a file`), { code: 'ENOTDIR' });
+      return [];
     }
-    return 'created';
+    return [path];
   };
-  if ((await create()) === 'created') return;
-  if (dirname(path) !== path) await makeDirectories(dirname(path), make);
-  if ((await create()) === 'no parent')
+  const made = await create();
+  if (made !== undefined) return made;
+  const above = dirname(path) === path ? [] : await makeDirectories(dirname(path), make);
+  return removingOnFailure(above, async () => {
+    const own = await create();
+    if (own !== undefined) return [...above, ...own];
     throw Object.assign(new Error(`${path} cannot be created`), { code: 'ENOENT', syscall: 'mkdir', path });
+  });
+}
+
+/**
+ * Runs what writes into a directory, which is made where it is missing. After a failure nothing of
+ * what was made stays in which nothing is.
+ * @param path absolute
+ * @param fail throws the error for a directory that cannot be made
+ */
+export async function intoDirectory<T>(
+  path: string,
+  fail: (thrown: unknown) => never,
+  use: () => Promise<T>,
+): Promise<T> {
+  return removingOnFailure(await makeDirectories(path).catch(fail), use);
+}
+
+async function removingOnFailure<T>(made: readonly string[], use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
+  } catch (error) {
+    for (const path of made.toReversed()) await rmdir(path).catch(() => undefined);
+    throw error;
+  }
 }
 
 /**
@@ -81,16 +110,16 @@ export async function makeDirectories(
  * @throws file_unwritable
  */
 export async function makeDataDirectory(dataDir: string): Promise<string | undefined> {
-  try {
-    await makeDirectories(dataDir);
-    const { mode } = await stat(dataDir);
-    if (process.platform === 'win32' || (mode & 0o077) === 0) return undefined;
-    return `the data directory ${dataDir} is accessible to other users; fix it with: chmod 700 ${dataDir}`;
-  } catch (error) {
-    throw new SealpinError(
-      'file_unwritable',
-      `the data directory ${dataDir} cannot be created (${errnoOf(error) ?? String(error)})`,
-      { hint: 'choose another one with --data-dir', cause: error },
-    );
-  }
+  await makeDirectories(dataDir).catch(failDataDirectory(dataDir));
+  const { mode } = await stat(dataDir).catch(failDataDirectory(dataDir));
+  if (process.platform === 'win32' || (mode & 0o077) === 0) return undefined;
+  return `the data directory ${dataDir} is accessible to other users; fix it with: chmod 700 ${dataDir}`;
+}
+
+/** Makes a handler for `catch` of what makes the data directory. */
+export function failDataDirectory(dataDir: string): (thrown: unknown) => never {
+  return (cause) => {
+    const detail = `the data directory ${dataDir} cannot be created (${errnoOf(cause) ?? String(cause)})`;
+    throw new SealpinError('file_unwritable', detail, { hint: 'choose another one with --data-dir', cause });
+  };
 }

@@ -11,10 +11,10 @@ import {
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
-import { writeFailure } from '../errno.ts';
+import { failWrite } from '../errno.ts';
 import { openSink } from '../io/output-file.ts';
 import { syncDirectory } from '../io/unfinished.ts';
-import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
+import { failDataDirectory, intoDirectory, makeDataDirectory } from '../io/paths.ts';
 import { isNarrow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { wordsOf } from './backup-words.ts';
@@ -69,18 +69,19 @@ export async function writePair(
   },
   context: Context,
 ): Promise<{ readonly recipient: string }> {
-  const { output } = context;
   if (!args.protect && (args.generate || args['password-file'] !== undefined))
     throw new SealpinError('usage', 'a password for the key is given without --protect', { hint: 'add --protect' });
   const directory = pairDirectory(args.output, context);
-  if (args.output === undefined) {
-    const warning = await makeDataDirectory(directory);
-    if (warning !== undefined) output.warn(warning);
-  } else {
-    await makeDirectories(directory).catch((error: unknown) => {
-      throw writeFailure(directory, error);
-    });
-  }
+  const isOwn = args.output === undefined;
+  return intoDirectory(directory, (isOwn ? failDataDirectory : failWrite)(directory), async () => {
+    const warning = isOwn ? await makeDataDirectory(directory) : undefined;
+    if (warning !== undefined) context.output.warn(warning);
+    return await writeBoth(directory, args, o, context);
+  });
+}
+
+async function writeBoth(directory: string, ...[args, o, context]: Parameters<typeof writePair>) {
+  const { output } = context;
   const options = { force: o.force, environment: context, fileOnly: true };
   const publicPath = join(directory, 'public.key');
   const secret = await openSink(join(directory, 'private.key'), options);

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises';
+import { lstat, mkdir, open, readdir, rm, rmdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
@@ -17,7 +17,6 @@ import { failRead, ifMissing, writeFailure } from '../../errno.ts';
 import { lockName } from '../../io/held-folder.ts';
 import type { Reading } from '../../io/input.ts';
 import type { Writing } from '../../io/output-file.ts';
-import { makeDirectories } from '../../io/paths.ts';
 import { isTemporaryName } from '../../io/unfinished.ts';
 import { readRecord, writeRecord } from '../layout.ts';
 import { isDataFileName } from '../../local/node/data-file-name.ts';
@@ -105,16 +104,14 @@ export async function requireManifest(folder: ServiceFolder, environment: Readin
 }
 
 /**
- * Prepares a folder for a backup; one with something else in it is refused, and so are links
+ * Prepares a directory for a backup; one with something else in it is refused, and so are links
  * instead of what this program writes into.
  * @throws conflict, file_unwritable, disk_full
  */
 export async function prepareFolder({ shown, root, manifest, parts, blocks }: ServiceFolder): Promise<void> {
   try {
-    await makeDirectories(root);
     const names = await readdir(root);
-    const isOurs = (name: string): boolean => name.startsWith(lockName) || isTemporaryName(name);
-    if (!names.includes('service.json') && !names.every((name) => isOurs(name) || ['parts', 'blocks'].includes(name)))
+    if (!names.includes('service.json') && !names.every((name) => isMade(name) || ['parts', 'blocks'].includes(name)))
       throw new SealpinError('conflict', `${shown} is not the backup of a service: it has other files`, {
         hint: 'name a new or an empty folder',
       });
@@ -128,6 +125,16 @@ export async function prepareFolder({ shown, root, manifest, parts, blocks }: Se
   } catch (error) {
     throw writeFailure(shown, error);
   }
+}
+
+const isMade = (name: string): boolean => name.startsWith(lockName) || isTemporaryName(name);
+
+/** Removes what `prepareFolder` has made of a folder in which no run has copied anything yet. */
+export async function removePrepared({ root, manifest, parts, blocks }: ServiceFolder): Promise<void> {
+  if ((await sizeOf(manifest)) >= 0) return;
+  for (const folder of [parts, blocks]) await rmdir(folder).catch(() => undefined);
+  const names = await readdir(root);
+  if (names.every(isMade)) for (const name of names) await rm(join(root, name), { force: true });
 }
 
 /** @throws conflict */

@@ -36,6 +36,7 @@ import {
   type Part,
   prepareFolder,
   readManifest,
+  removePrepared,
   removeUnused,
   type ServiceFolder,
   sizeOf,
@@ -94,6 +95,7 @@ export async function backUpService(
       return await fill(run, { secrets: sealed, serviceId }, context);
     });
   } catch (error) {
+    await removePrepared(folder);
     throw isFull(error) ? new SealpinError('disk_full', `${folder.shown} cannot be written: the disk is full`) : error;
   } finally {
     held.release();

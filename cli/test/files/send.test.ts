@@ -95,7 +95,7 @@ describe('what is sent', () => {
     const other = await linkOf(['letter.txt']);
     await run(['unshare', other, '--data-dir', local.dataDir], sender);
     expect(await receive([other, 'other'])).toMatchObject({ exit: 3, stderr: expect.stringContaining('taken back') });
-    expect(await received(join(receiver, 'other'))).toEqual([]);
+    expect(await received()).not.toContain('other');
   });
 
   test('is gone with its file', async () => {

@@ -5,139 +5,48 @@
  */
 import { execFileSync } from 'node:child_process';
 import { constants } from 'node:fs';
-import { mkdir, mkdtemp, open, realpath, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, readdir, realpath, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { connect } from '../../../client/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
-import { loadCommands } from '../../commands/index.ts';
-import type { Command } from '../../command.ts';
 import { run, type Overrides, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
 import { ci, long } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
-
-const commands = await loadCommands();
-
-/** An argument of a command: its name, as a flag with `--`. */
-type Subject = { readonly command: string; readonly arg: string };
-const isFlag = (arg: string): boolean => arg.startsWith('--');
-const positionalsOf = ({ args }: Command): string[] =>
-  Object.entries(args).flatMap(([name, { type }]) => (type === 'positional' ? [name] : []));
-/** Every argument that has a value; `…`: one more than the command names. */
-const subjects: readonly (Subject & { readonly isPath: boolean })[] = commands.flatMap((command) => [
-  ...Object.entries(command.args).flatMap(([name, arg]) => {
-    if (arg.type === 'boolean') return [];
-    const shown = arg.type === 'positional' ? name : `--${name}`;
-    return [{ command: command.name, arg: shown, isPath: arg.path !== undefined }];
-  }),
-  ...(command.rest === undefined ? [] : [{ command: command.name, arg: '…', isPath: isPathList(command) }]),
-]);
-
-function isPathList({ args, rest = '' }: Command): boolean {
-  const arg = args[rest];
-  return arg !== undefined && arg.type !== 'boolean' && arg.path !== undefined;
-}
-
-/** Values of an argument in these tests. */
-const values = {
-  here: '.',
-  folder: 'theirs',
-  linkToFolder: 'link-to-theirs',
-  file: 'theirs.txt',
-  link: 'link-to-theirs.txt',
-  fifo: '../pipe/fifo',
-  belowFile: 'theirs.txt/x',
-  unwritable: '/proc/sealpin-of-the-tests',
-  missing: 'none/x',
-} as const;
-type Value = keyof typeof values;
-const names = Object.keys(values) as Value[];
-/** In the short form, for an argument of a kind that met every value in another one. */
-const someNames: readonly Value[] = ['folder', 'link', 'fifo', 'missing'];
-
-/**
- * Kind of an argument. `good`: the values with which a command succeeds; `either`: those that
- * depend on something else, such as whether a password is right. All others are refused.
- */
-type Kind = { readonly good: readonly Value[]; readonly either?: readonly Value[] };
-const source: Kind = { good: ['here', 'folder', 'linkToFolder', 'file', 'link'] };
-const password: Kind = { good: [], either: ['file', 'link'] };
-const privateKey: Kind = { good: [] };
-const publicKey: Kind = { good: [] };
-const container: Kind = { good: [], either: ['file', 'link'] };
-const car: Kind = { good: [] };
-const words: Kind = { good: [] };
-const written: Kind = { good: [] };
-const backup: Kind = { good: ['missing'] };
-const serviceBackup: Kind = { good: ['missing'] };
-const restored: Kind = { good: [] };
-const receiving: Kind = { good: ['here', 'folder', 'linkToFolder', 'missing'] };
-const pair: Kind = { good: ['here', 'missing'] };
-const oldPair: Kind = { good: [] };
-const backends: Kind = { good: [] };
-const pagesList: Kind = { good: [] };
-const text = 'text';
-
-/** Kind of each argument by its name, and by command where it differs. */
-const kinds: Readonly<Record<string, Kind | typeof text>> = {
-  file: source,
-  'send …': source,
-  'export file': written,
-  'key export file': written,
-  blob_id: text,
-  'decrypt blob_id': container,
-  'ecc-decrypt blob_id': container,
-  output_file: written,
-  '--output': written,
-  'keygen --output': pair,
-  'key restore --output': pair,
-  'key rotate --output': oldPair,
-  '--password-file': password,
-  '--words-file': words,
-  '--key': privateKey,
-  private_key_file: privateKey,
-  public_key_file: publicKey,
-  'ecc-encrypt …': publicKey,
-  '--to': publicKey,
-  'copy --to': text,
-  '--recipient': publicKey,
-  '--recovery': publicKey,
-  car,
-  dir: receiving,
-  'service backup dir': serviceBackup,
-  'service restore dir': restored,
-  'backup folder': backup,
-  'restore folder': restored,
-  '--backends': backends,
-  '--pages': pagesList,
-};
-/** Arguments that name no file. */
-const texts = [
-  'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
-  '--rollback --limits --limit --port --origin --proxy --kubo-api --cors-origin --mode --quota --values --inbox --note',
-  '--from --opens --include --exclude --path --max-files --max-bytes --after --repeat copy-…',
-].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
-
-function kindOf({ command, arg }: Subject): Kind | typeof text | undefined {
-  const full = `${command} ${arg}`;
-  if (Object.hasOwn(kinds, full)) return kinds[full];
-  if (texts.includes(full) || texts.includes(arg)) return text;
-  return Object.hasOwn(kinds, arg) ? kinds[arg] : undefined;
-}
-
-const paths = subjects.filter((subject) => subject.arg !== '--data-dir' && kindOf(subject) !== text);
+import {
+  commands,
+  container,
+  isFlag,
+  type Kind,
+  kindOf,
+  known,
+  lineWith,
+  makesFolder,
+  names,
+  paths,
+  positionalsOf,
+  someNames,
+  source,
+  subjects,
+  text,
+  values,
+  written,
+} from './path-arguments.ts';
 
 test('it is said of each argument what it takes, and the parser knows which are paths', () => {
   const unknown = subjects.filter((subject) => subject.arg !== '--data-dir' && kindOf(subject) === undefined);
   expect(unknown.map(({ command, arg }) => `${command} ${arg}`)).toEqual([]);
-  for (const { command, arg, isPath } of subjects) {
+  for (const { command, arg, path } of subjects) {
     // A blob ID is no path, and a container beside it one with a slash.
     const kind = kindOf({ command, arg });
-    expect(isPath, `${command} ${arg}`).toEqual(arg === '--data-dir' || (kind !== text && kind !== container));
+    expect(path !== undefined, `${command} ${arg}`).toEqual(
+      arg === '--data-dir' || (kind !== text && kind !== container),
+    );
   }
   expect(paths.length).toBeGreaterThan(50);
 });
@@ -149,8 +58,6 @@ let desk: string;
 let home: string;
 /** Files of somebody else. */
 const foreign = ['theirs.txt', 'theirs/private.key', 'theirs/letter.txt', 'theirs/files/x.json', 'theirs/blobs/y.car'];
-/** Values that commands of the tests need: blob IDs, links and the like. */
-const known: Record<string, string> = {};
 const secret = 'violet-anchor-tundra-mosaic';
 
 const sealpin = (argv: readonly string[], overrides: Overrides = {}): Promise<Ran> =>
@@ -174,6 +81,7 @@ async function printed(argv: readonly string[]): Promise<string> {
 beforeAll(async () => {
   root = await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
   [desk, home] = [join(root, 'desk'), join(root, 'home')];
+  known['dataDir'] = local.dataDir;
   for (const name of ['desk/theirs/files', 'desk/theirs/blobs', 'pipe', 'ours'])
     await mkdir(join(root, name), { recursive: true });
   for (const name of foreign) await writeFile(join(desk, name), `what somebody else wrote into ${name}`);
@@ -198,6 +106,7 @@ beforeAll(async () => {
     mode: 0o600,
   });
   await printed(['export', known['blob'], '../ours/letter.car']);
+  await sealpin(['backup', '../ours/taken', '--quiet']);
   const inbox = await printed(['inbox', 'create', 'tax']);
   await printed(['send', '../ours/letter', '--inbox', inbox]);
   const { deliveries } = JSON.parse((await sealpin(['inbox', 'list', '--json'])).stdout) as {
@@ -210,58 +119,16 @@ beforeAll(async () => {
 
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-/** A use of each command that has a path: its positionals in their order, and its flags. */
-const uses: Readonly<Record<string, () => { positionals: readonly string[]; flags?: readonly string[] }>> = {
-  encrypt: () => ({ positionals: ['../ours/letter'] }),
-  'chacha-encrypt': () => ({ positionals: ['../ours/letter'] }),
-  'ecc-encrypt': () => ({ positionals: ['../ours/letter', '../ours/pair/public.key'] }),
-  decrypt: () => ({ positionals: ['../ours/container', '../ours/out'] }),
-  'ecc-decrypt': () => ({ positionals: ['../ours/container-to-key', '../ours/out', '../ours/pair/private.key'] }),
-  send: () => ({ positionals: ['../ours/letter'] }),
-  receive: () => ({ positionals: [present(known['link']), '../ours/received'] }),
-  share: () => ({ positionals: [present(known['blob'])] }),
-  'inbox create': () => ({ positionals: ['label'] }),
-  'inbox list': () => ({ positionals: [] }),
-  'inbox open': () => ({ positionals: [present(known['delivery']), '../ours/received'] }),
-  get: () => ({ positionals: [present(known['fileId']), '../ours/out'] }),
-  verify: () => ({ positionals: [present(known['blob'])] }),
-  reseal: () => ({ positionals: [present(known['blob'])] }),
-  export: () => ({ positionals: [present(known['blob']), '../ours/out'] }),
-  import: () => ({ positionals: ['../ours/letter.car'] }),
-  backup: () => ({ positionals: ['../ours/backup'] }),
-  restore: () => ({ positionals: ['../ours/backup'] }),
-  'service backup': () => ({ positionals: ['../ours/service'], flags: [`--data-dir=${local.dataDir}`] }),
-  'service restore': () => ({ positionals: ['../ours/service'] }),
-  'key export': () => ({ positionals: ['../ours/out'] }),
-  'key restore': () => ({ positionals: [] }),
-  'key rotate': () => ({ positionals: [] }),
-  keygen: () => ({ positionals: [] }),
-  'contact add': () => ({ positionals: [`ann${Math.random().toString(36).slice(2)}`, '../ours/pair/public.key'] }),
-  'account create': () => ({ positionals: ['label'] }),
-};
-
-/** The command line with a value for one of its arguments. */
-function lineWith({ command, arg }: Subject, value: string): string[] {
-  const { positionals, flags = [] } = uses[command]?.() ?? { positionals: [] };
-  const toKey: Record<string, string> = {
-    [present(known['blob'])]: present(known['blobToKey']),
-    [present(known['link'])]: present(known['linkToKey']),
-  };
-  const words = arg === '--key' ? positionals.map((word) => toKey[word] ?? word) : [...positionals];
-  const at = positionalsOf(present(commands.find(({ name }) => name === command))).indexOf(arg);
-  if (arg === '…') words.push(value);
-  else if (!isFlag(arg)) words[at] = value;
-  return [...command.split(' '), ...words, ...flags, ...(isFlag(arg) ? [arg, value] : []), ...more({ command, arg })];
+/** Removes what a command has made in our folder, but for the backup of a service. */
+async function tidy(): Promise<void> {
+  for (const name of ['out', 'received', 'backup', 'made'])
+    await rm(join(root, 'ours', name), { recursive: true, force: true });
 }
+afterEach(tidy);
 
-/** Flags without which the one in question has no use. */
-function more({ command, arg }: Subject): string[] {
-  if (command === 'key restore' && arg === '--output') return ['--words-file', '../ours/words'];
-  const hasProtect = ['keygen', 'key restore', 'key rotate', 'key export'].includes(command);
-  if (hasProtect && arg === '--password-file') return ['--protect'];
-  if (command === 'reseal' && arg === '--key') return ['--password'];
-  if (command === 'verify' && arg === '--key') return ['--open'];
-  return [];
+/** Makes the pair that a command changes. */
+async function prepare({ command }: (typeof subjects)[number]): Promise<void> {
+  if (command === 'key rotate') await sealpin(['keygen', '--output', '../ours/made']);
 }
 
 const [triedEarly, triedKinds] = [new Set<string>(), new Set<Kind>()];
@@ -333,9 +200,44 @@ describe('an empty value', () => {
   });
 });
 
+test.each(paths.filter(makesFolder).map((subject) => ({ subject, title: `${subject.command} ${subject.arg}` })))(
+  'a folder that is made for nothing does not stay: $title',
+  async ({ subject }) => {
+    const { args } = present(commands.find(({ name }) => name === subject.command));
+    const files = ['key', 'password-file', 'words-file'].filter((name) => name in args);
+    for (const name of files) {
+      const protect = name === 'password-file' && 'protect' in args ? ['--protect'] : [];
+      const line = lineWith(subject, '../ours/made/below').filter(
+        (_, at, all) => ![all[at], all[at - 1]].includes(`--${name}`),
+      );
+      const ran = await sealpin([...line, `--${name}`, 'none', ...protect]);
+      expect(ran.exit, ran.stderr).not.toBe(0);
+      expect(ran.stderr, line.join(' ')).toContain('there is no file none');
+      expect(await readdir(join(root, 'ours')), line.join(' ')).not.toContain('made');
+    }
+    expect(files).not.toEqual([]);
+  },
+);
+
+/** In the short form the first of each kind. */
+const tried = paths.filter((one, at) => ci || paths.findIndex((each) => kindOf(each) === kindOf(one)) === at);
+
+test.each(
+  tried
+    .filter(({ path }) => path !== 'folder')
+    .map((subject) => ({ subject, title: `${subject.command} ${subject.arg}` })),
+)('- is standard input or output, or is said not to be: $title', async ({ subject }) => {
+  await prepare(subject);
+  const stdin = Readable.from(['x']);
+  const before = await deskNow();
+  const ran = await sealpin(lineWith(subject, '-'), { stdin });
+  // That backup needs no key.
+  if (!stdin.readableDidRead && ran.stdout === '' && subject.command !== 'service restore')
+    expect(ran.stderr).toMatch(/standard (in|out)put/);
+  expect(await deskNow()).toEqual(before);
+});
+
 describe('what is a mistake or belongs to somebody else', () => {
-  // In the short form the first of each kind.
-  const tried = paths.filter((one, at) => ci || paths.findIndex((each) => kindOf(each) === kindOf(one)) === at);
   test.each(tried.map((subject) => ({ ...subject, title: `${subject.command} ${subject.arg}` })))(
     'stays as it is: $title',
     async (subject) => {
@@ -344,6 +246,8 @@ describe('what is a mistake or belongs to somebody else', () => {
       for (const name of long || !triedKinds.has(kind) ? names : someNames) {
         const value = kind === container ? `./${values[name]}`.replace('.//', '/') : values[name];
         const argv = lineWith(subject, value);
+        await prepare(subject);
+        const own = await readdir(join(root, 'ours'));
         const ran = name === 'fifo' ? await runInterrupted(argv, subject.command) : await sealpin(argv);
         const why = `${argv.join(' ')}: ${ran.stderr}`;
         if (kind.good.includes(name)) expect(ran.exit, why).toBe(0);
@@ -359,19 +263,31 @@ describe('what is a mistake or belongs to somebody else', () => {
         for (const [path, about] of before) expect(after.get(path), `${why} ${path}`).toEqual(about);
         const made = [...after.keys()].filter((path) => !before.has(path));
         if (ran.exit !== 0) expect(made, why).toEqual([]);
+        if (ran.exit !== 0) expect(await readdir(join(root, 'ours')), why).toEqual(own);
         for (const path of made) await rm(join(desk, path), { recursive: true, force: true });
-        for (const path of ['out', 'received', 'backup'])
-          await rm(join(desk, '../ours', path), { recursive: true, force: true });
+        await tidy();
       }
       triedKinds.add(kind);
     },
   );
 
-  test.each(
-    paths
-      .filter((subject) => kindOf(subject) === written)
-      .map((subject) => ({ ...subject, title: `${subject.command} ${subject.arg}` })),
-  )('stays as it is where --force replaces a file: $title', async (subject) => {
+  const outputs = paths
+    .filter((subject) => kindOf(subject) === written)
+    .map((subject) => ({ ...subject, title: `${subject.command} ${subject.arg}` }));
+  test.each(outputs)('is not said to be a directory because of a slash: $title', async (subject) => {
+    const before = await deskNow();
+    for (const [value, says] of [
+      ['theirs/', 'theirs/ is a directory\n'],
+      ['none/', 'there is no directory none/\nsealpin: hint: leave out the slash'],
+      ['theirs.txt/', 'theirs.txt/ is not a directory\nsealpin: hint: leave out the slash'],
+    ] as const) {
+      const ran = await sealpin(lineWith(subject, value));
+      expect(ran).toMatchObject({ exit: 1, stdout: '', stderr: expect.stringContaining(says) as string });
+    }
+    expect(await deskNow()).toEqual(before);
+  });
+
+  test.each(outputs)('stays as it is where --force replaces a file: $title', async (subject) => {
     const before = await deskNow();
     for (const name of ['here', 'folder', 'fifo', 'belowFile'] as const) {
       const argv = [...lineWith(subject, values[name]), '--force'];
