@@ -40,10 +40,11 @@ export type Sealed = Pick<Content, 'stream' | 'size' | 'bytes'> & {
  */
 export async function seal(
   source: Source,
-  { to, format, signal }: { to: To; format?: Format | undefined; signal?: AbortSignal | undefined },
+  options: { to: To; format?: Format | undefined; signal?: AbortSignal | undefined },
 ): Promise<Sealed> {
-  const { stream, size } = openSource(source);
-  return usingSources([stream], async () => {
+  return usingSources([source], async () => {
+    const { to, format, signal } = options;
+    const { stream, size } = openSource(source);
     signal?.throwIfAborted();
     const container = await encrypt(stream, {
       format: format ?? ('password' in to ? 'sealpin' : 'age'),
@@ -81,7 +82,14 @@ export async function seal(
  */
 export async function open(
   source: Source,
-  { with: credentials, signal }: { with: With; signal?: AbortSignal | undefined },
+  options: { with: With; signal?: AbortSignal | undefined },
+): Promise<Content> {
+  return usingSources([source], () => openContent(source, options));
+}
+
+async function openContent(
+  source: Source,
+  { with: credentials, signal }: Parameters<typeof open>[1],
 ): Promise<Content> {
   const { stream, size } = openSource(source);
   const container = abortable(stream, signal);

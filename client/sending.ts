@@ -189,13 +189,16 @@ export async function removeAll(files: readonly Pick<SentFile, 'fileId'>[], remo
 
 /** Runs what sends files, as `usingSources`. */
 export async function usingFiles<T>(files: Outgoing | readonly Outgoing[], use: () => Promise<T>): Promise<T> {
-  const sources = [files].flat().map((file) => (file instanceof File ? file : file.source));
+  // A caller may have given a stream itself, or nothing, instead of a file.
+  const sources = [files].flat().flatMap((file: unknown) => [file, (file as { source?: unknown } | undefined)?.source]);
   return usingSources(sources, use);
 }
 
 function outgoingFile(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {
   if (file instanceof File) return outgoingFile({ source: file, name: file.name, type: file.type });
-  const { source, name, type, size } = file;
+  const { source, name, type, size }: Partial<typeof file> = file ?? {};
+  if (source === undefined || typeof name !== 'string')
+    throw new TypeError('a file to send must be a File, or an object with a source and a name');
   return { source, name, type: type === undefined || type === '' ? 'application/octet-stream' : type, size };
 }
 

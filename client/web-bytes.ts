@@ -88,7 +88,7 @@ export function openSource(source: Source): { stream: ReadableStream<Uint8Array>
  * Runs what reads sources. Where it fails, streams that nothing has begun to read are cancelled: a
  * file may be open behind them. Who reads one cancels it.
  */
-export async function usingSources<T>(sources: readonly Source[], use: () => Promise<T>): Promise<T> {
+export async function usingSources<T>(sources: readonly unknown[], use: () => Promise<T>): Promise<T> {
   try {
     return await use();
   } catch (error) {

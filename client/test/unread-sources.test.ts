@@ -31,7 +31,24 @@ const file = (source: Stream, name = 'a') => [
   { source: 'before it', name: 'b' },
   { source, name },
 ];
+/** Items that are no files, beside one that is; a stream itself is one. */
 const nothing = { source: undefined as unknown as string, name: 'nothing' };
+const noFiles: Record<string, (source: Stream) => unknown> = {
+  'another source that is none': () => nothing,
+  'another one that is undefined': () => undefined,
+  'another one that is null': () => null,
+  'another one without a name': () => ({ source: 'x' }),
+  'another one that is text': () => 'x',
+  'the stream itself': (source) => source,
+};
+/** Ways to send what is no file. */
+const wrongFiles = (send: (files: sdk.Outgoing[]) => unknown) =>
+  Object.fromEntries(
+    Object.entries(noFiles).map(([why, item]) => [
+      why,
+      (source: Stream) => send([...(why === 'the stream itself' ? [] : file(source)), item(source) as sdk.Outgoing]),
+    ]),
+  );
 const long = 'x'.repeat(5000);
 
 /** Of each function that takes sources, the ways to refuse them; `use` fails by its options. */
@@ -45,6 +62,7 @@ const takers: Record<
       'a bad key': (source) => sdk.seal(source, { to: { keys: 'no key' } }),
       'no key': (source) => sdk.seal(source, { to: { keys: [] } }),
       'an empty password': (source) => sdk.seal(source, { to: { password: '' } }),
+      'no options': (source) => sdk.seal(source, undefined as never),
     },
   },
   open: {
@@ -52,6 +70,7 @@ const takers: Record<
     wrong: {
       'a bad key': (source) => sdk.open(source, { with: { keys: 'no key' } }),
       'an empty password': (source) => sdk.open(source, { with: { password: '' } }),
+      'no options': (source) => sdk.open(source, undefined as never),
       'a bad key, with a signal': (source) =>
         sdk.open(source, { with: { keys: 'no key' }, signal: new AbortController().signal }),
     },
@@ -64,6 +83,7 @@ const takers: Record<
       'no link': (source) => sdk.handOver('no link', file(source)),
       'the link of something else': (source) => sdk.handOver(invitation, file(source)),
       'a bad link': (source) => sdk.handOver(inbox.replace('sp_', 'no_'), file(source)),
+      ...wrongFiles((files) => sdk.handOver(inbox, files, { fetch: refusing })),
     },
   },
   'connect.put': {
@@ -89,7 +109,7 @@ const takers: Record<
       'a bad key': (source) => connected.send(file(source), { to: 'no key' }),
       'a password and a key': (source) => connected.send(file(source), { to: recipient, password: 'both' }),
       'a bad time': (source) => connected.send(file(source), { expiresAt: 'never' }),
-      'another source that is none': (source) => connected.send([...file(source), nothing]),
+      ...wrongFiles((files) => connected.send(files)),
     },
   },
   'connectAsGuest.send': {
@@ -99,7 +119,7 @@ const takers: Record<
       'a long note': (source) => asGuest.send(file(source), { note: long }),
       'a bad key': (source) => asGuest.send(file(source), { to: 'no key' }),
       'a bad time': (source) => asGuest.send(file(source), { expiresAt: 'never' }),
-      'another source that is none': (source) => asGuest.send([...file(source), nothing]),
+      ...wrongFiles((files) => asGuest.send(files)),
     },
   },
 };
@@ -126,4 +146,9 @@ test.each(refusals)('are cancelled by $name after $why', async ({ call }) => {
     expect(await thrownBy(() => call(asBody ? new Response(stream) : stream))).toBeInstanceOf(Error);
     await expect.poll(isOver).toBe(true);
   }
+});
+
+test.each(Object.entries(noFiles))('what is no file is refused in words: %s', async (_, item) => {
+  const given = item(new ReadableStream()) as sdk.Outgoing;
+  await expect(connected.send([given])).rejects.toThrow(/^(?:a file to send|the source) must be /);
 });
