@@ -158,9 +158,9 @@ async function encryptToFile(path: string, o: SealingRun): Promise<void> {
   await openSink(path, options);
   await refuseInside(args.file, path, context);
   const input = await openSource(args.file, args, context);
-  refuseIdleFilter(args, [input]);
   let sink: Sink | undefined;
   try {
+    refuseIdleFilter(args, [input]);
     sink = await openSink(path, { ...options, input: input.identity });
     const secret = await o.secret();
     const container = await seal(input, secret, o);

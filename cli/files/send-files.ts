@@ -189,19 +189,20 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
   refuseKey(key.scopes, scopes);
   const provisional = inbox !== undefined && isProvisional(key, paths.length);
   const to: Destination = { service, routes, limits, keyId: key.id, provisional };
+  const inputs: Input[] = [];
   const files: FileToSend[] = [];
   const stored: StoredPayload[] = [];
   let passed: SentResult<T>;
   try {
     for (const path of paths) {
       const input = await openSource(path, filter, context);
+      inputs.push(input);
       const name = parseName(await receivedName(path, standardInput, context.cwd), path === '-' ? '--name' : path);
       const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
       // Who hands something over may not want to say when they had it.
       files.push({ path, input, id, name, modified: inbox === undefined ? modifiedOf(input) : undefined });
       refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
     }
-    const inputs = files.map(({ input }) => input);
     refuseIdleFilter(filter, inputs);
     const prepared = await prepare(health);
     const typed = files.map(({ name, modified }) => ({ name, type, modified }));
@@ -228,7 +229,7 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
   } catch (error) {
     throw await afterFailure(error, { files, stored, to }, context);
   } finally {
-    for (const { input } of files) await input.close();
+    for (const input of inputs) await input.close();
   }
   for (const { id } of files) await forgetUpload(id, context);
   return passed;

@@ -1,7 +1,7 @@
 import { entry } from '../../../testkit/programs/command-line.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, mkdir, open, readdir, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, open, readdir, readlink, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
@@ -9,6 +9,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { openInput, readSmall } from '../../io/input.ts';
 import { environmentIn, run, temporaryDirectory } from '../environment.ts';
+import { account, health, hostile, someApiKey } from '../hostile.ts';
 
 const mib = 1024 * 1024;
 const passwordInEnv = { SEALPIN_PASSWORD: 'weak' };
@@ -217,4 +218,21 @@ test('a current directory that was deleted is reported, without a stack trace', 
     stdout: '',
     stderr: 'sealpin: error: the current directory no longer exists\nsealpin: hint: change to another one: cd\n',
   });
+});
+
+test.runIf(process.platform === 'linux')('is closed by a command that refuses it once it is open', async () => {
+  const directory = await temporaryDirectory();
+  for (const name of ['fine', 'a\\b']) await writeFile(join(directory, name), 'x');
+  const service = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['write', 'share']) });
+  for (const argv of [
+    ['send', 'fine', 'a\\b'],
+    ['send', 'fine', '--include', '*.txt'],
+    ['encrypt', 'fine', '--include', '*.txt'],
+    ['encrypt', 'fine', '--include', '*.txt', '--output', 'out'],
+  ]) {
+    const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_SERVICE: service.url };
+    expect(await run([...argv, '--data-dir', 'home'], directory, { env })).toMatchObject({ exit: 2, stdout: '' });
+    const opened = (await readdir('/proc/self/fd')).map((each) => readlink(`/proc/self/fd/${each}`).catch(() => ''));
+    expect((await Promise.all(opened)).filter((path) => path.startsWith(`${directory}/`))).toEqual([]);
+  }
 });
