@@ -49,6 +49,12 @@ export interface ServiceHttp {
    * and what `call` throws.
    */
   json<S extends Shape>(shape: S, request: ServiceRequest): Promise<ReturnType<typeof parseResponse<S>>>;
+  /** The body of a response as JSON of this shape, as `json`. */
+  jsonIn<S extends Shape>(
+    shape: S,
+    response: Response,
+    signal: AbortSignal | undefined,
+  ): Promise<ReturnType<typeof parseResponse<S>>>;
   /** The body of a response, which is not longer than a page of a list. */
   text(response: Response, signal: AbortSignal | undefined): Promise<string>;
   /** The error for a response other than 2xx, by its body. */
@@ -114,6 +120,9 @@ export function serviceHttp(o: {
     throw errorOf(response, await text(response, request.signal), response.headers.get('Retry-After'));
   }
 
+  const jsonIn: ServiceHttp['jsonIn'] = async (shape, response, signal) =>
+    parseResponse(shape, jsonOrUndefined(await text(response, signal)) ?? null);
+
   return {
     url: root.href,
     fetch: fetchFrom,
@@ -122,8 +131,8 @@ export function serviceHttp(o: {
     text,
     errorOf,
     body,
-    json: async (shape, request) =>
-      parseResponse(shape, jsonOrUndefined(await text(await call(request), request.signal)) ?? null),
+    jsonIn,
+    json: async (shape, request) => jsonIn(shape, await call(request), request.signal),
   };
 }
 

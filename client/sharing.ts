@@ -146,9 +146,14 @@ export function sendFiles(
     const remove: RemoveFiles = (fileIds) => removeAt(http, fileIds, deadline());
     const store = storeAt(http, { expiresAt: until === undefined ? undefined : new Date(until), deadline });
     const health = { path: 'v1/health', query: { live: 'true' }, signal };
+    const ask = async () => {
+      const response = await http.call(health);
+      const nowMs = Date.parse(response.headers.get('Date') ?? '');
+      return { nowMs, ...(await http.jsonIn(Health, response, signal)) };
+    };
     const admit = async (): Promise<void> => {
-      const { shares } = await untilAnswered(() => http.json(Health, health), { signal });
-      refuseTerms(shares, { opens, expiresAt }, { nowMs: Date.now() });
+      const { shares, nowMs } = await untilAnswered(ask, { signal });
+      refuseTerms(shares, { opens, expiresAt }, { nowMs });
     };
     const stored = await sealAndStore(files, { ...options, store, remove, admit });
     try {
@@ -164,6 +169,8 @@ export function sendFiles(
 /**
  * Refuses terms before a byte is sent that the service would refuse after the last one. A service
  * of an earlier version does not say which (`shares` is undefined).
+ * @param o.nowMs by its clock, which decides; NaN where it is not known: then the service judges
+ * times
  * @throws SealpinError `invalid_request`, `forbidden` where the service makes no shares
  */
 export function refuseTerms(
@@ -173,6 +180,8 @@ export function refuseTerms(
 ): void {
   if (shares === null)
     throw new SealpinError('forbidden', 'this service makes no links: its operator has turned them off');
+  if (Date.parse(expiresAt) <= nowMs)
+    throw new SealpinError('invalid_request', 'expiresAt must be a time in the future', { hint });
   if (shares === undefined) return;
   const { maxDays, maxOpens } = shares;
   if (opens > maxOpens)

@@ -1,19 +1,18 @@
 /** `sealpin doctor`: what is wrong here, and what to do about it. */
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { type AccountDetails, Health } from '../../shared/api.ts';
+import type { AccountDetails } from '../../shared/api.ts';
 import { sniff } from '../../shared/crypto/index.ts';
 import { type Code, exitOf, otherwise, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { headerOf } from '../io/http.ts';
 import { pathsIn } from '../io/paths.ts';
 import { readSmall } from '../io/input.ts';
 import { ifMissing, systemFailure } from '../errno.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { leftoverProblem } from '../local/leftover.ts';
 import { readState, startCommand } from '../local/state.ts';
-import { api, call, jsonIn, noService, refuseUnencrypted } from '../remote/client.ts';
+import { api, noService, refuseUnencrypted } from '../remote/client.ts';
 import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
@@ -131,10 +130,8 @@ async function serviceFindings(context: Context): Promise<Finding[]> {
     const found = await findService(own);
     if (found.url === undefined) throw (await stoppedProblem(own)) ?? noService();
     service = { ...found, url: found.url, apiKey: found.apiKey, local: found.local === true };
-    const { signal, timeouts } = own;
-    const response = await call({ ...service, apiKey: undefined }, 'v1/health', { method: 'GET', signal, timeouts });
-    clockMs = Date.parse(headerOf(response, 'date') ?? '') - own.now();
-    const { version, status } = await jsonIn(response, Health, service.url);
+    const { version, status, nowMs } = await api(service, own).health();
+    clockMs = nowMs - own.now();
     const text = `${service.url.href} answers (version ${version})`;
     if (status === 'ok') return { text };
     return { state: 'note', text: `${text}; a backend of it takes no new files`, todo: 'its operator knows more' };

@@ -5,7 +5,6 @@ import { admit, deliver, isProvisional } from '../../client/inboxes.ts';
 import { checkParcel, removeAt, type SentFile, type Words } from '../../client/sending.ts';
 import { abandonMs } from '../../client/attempts.ts';
 import { refuseTerms, shareParcel, type Shared } from '../../client/sharing.ts';
-import type { Health } from '../../shared/api.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
@@ -22,7 +21,7 @@ import { type FilterValues, refuseIdleFilter } from '../folder/filter.ts';
 import { type Input, modifiedOf } from '../io/input.ts';
 import { parseName } from '../io/safe-name.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
-import { api, authorizedService, introduction, refuseUnencrypted, sdkHttp } from '../remote/client.ts';
+import { api, type Api, authorizedService, introduction, refuseUnencrypted, sdkHttp } from '../remote/client.ts';
 import { type Destination, limitsOf, refuseLarge } from '../store/limits.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
 import { hasSpool } from '../store/spool.ts';
@@ -65,9 +64,9 @@ export async function sendFiles(
     {
       service,
       scopes: ['write', 'share'],
-      async prepare({ shares }) {
+      async prepare({ shares, nowMs }) {
         const agreed = await terms(service);
-        refuseTerms(shares, agreed, { nowMs: context.now(), hint: lifeHint });
+        refuseTerms(shares, agreed, { nowMs: service.local ? context.now() : nowMs, hint: lifeHint });
         const { note, from, signer } = agreed;
         return { words: { note, from }, terms: agreed, signer };
       },
@@ -168,7 +167,7 @@ type Passing<P, T> = {
   /** Recipients that the parcel is sealed to, for an inbox. */
   readonly inbox?: readonly Recipient[];
   /** Called once the files and the service are known to be there, with what it says of itself. */
-  readonly prepare: (health: Health) => Promise<P>;
+  readonly prepare: (health: Awaited<ReturnType<Api['health']>>) => Promise<P>;
   /** Gives the parcel to whom it is for. `isProvisional`: the files stay only if it names them. */
   readonly pass: (
     parcel: Parcel,

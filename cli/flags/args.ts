@@ -133,7 +133,6 @@ export function parseExpiry(text: string | undefined, nowMs: number): string | u
     throw new SealpinError('usage', '--expires is neither a number of hours or days nor a date or time that exists', {
       hint: 'write 12h, 30d, 2027-01-31 (at 00:00 UTC), or a time with its zone, such as 2027-01-31T18:00:00+01:00',
     });
-  if (time <= nowMs) throw new SealpinError('usage', '--expires is in the past');
   return new Date(time).toISOString();
 }
 

@@ -200,7 +200,7 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
   const { url } = service;
   const request = requester(service, context);
   return {
-    health: () => requester({ url, apiKey: undefined }, context)(shapes.Health, 'v1/health'),
+    health: () => askHealth(url, context),
     /**
      * Stores a file, or with `car` the file whose blocks the body has. The service checks `cid`, if
      * given, before it keeps anything.
@@ -252,6 +252,13 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
       return request(shapes.Revoked, `v1/keys/${encodeURIComponent(id)}${queryOf(query)}`, 'DELETE');
     },
   };
+}
+
+/** What a service says of itself. `nowMs`: the time there; NaN where it does not say. */
+async function askHealth(url: URL, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
+  const response = await call({ url, apiKey: undefined }, 'v1/health', { method: 'GET', signal, timeouts });
+  const nowMs = Date.parse(headerOf(response, 'date') ?? '');
+  return { ...(await jsonIn(response, shapes.Health, url)), nowMs };
 }
 
 /** A query with what is not undefined. */

@@ -119,24 +119,29 @@ test.each(['2027-02-31', '2027-02-31T00:00:00Z', '2027-01-31T18:00:00', '31 Janu
   },
 );
 
-test.each([
-  { shares: { maxDays: 3, maxOpens: 3 }, options: { opens: 4 }, code: 'invalid_request' },
-  {
-    shares: { maxDays: 3, maxOpens: 3 },
-    options: { expiresAt: new Date(Date.now() + 4 * dayMs) },
-    code: 'invalid_request',
-  },
+const daysFromNow = (days: number) => new Date(Date.now() + days * dayMs);
+const few = { maxDays: 3, maxOpens: 3 };
+test.each<{ shares: Health['shares']; options: object; date?: Date | null; code?: string }>([
+  { shares: few, options: { opens: 4 }, code: 'invalid_request' },
+  { shares: few, options: { expiresAt: daysFromNow(4) }, code: 'invalid_request' },
+  { shares: few, options: { expiresAt: daysFromNow(-1) }, code: 'invalid_request' },
   { shares: null, options: {}, code: 'forbidden' },
-  { shares: { maxDays: 3, maxOpens: 3 }, options: { opens: 3, expiresAt: new Date(Date.now() + 3 * dayMs) } },
+  { shares: few, options: { opens: 3, expiresAt: daysFromNow(3) } },
   { shares: undefined, options: {} },
-])('terms beyond those of the service are refused before a file is sent: $shares, $options', async (o) => {
+  // By the clock of the service: here it is ahead, behind, and not told.
+  { shares: few, options: { expiresAt: daysFromNow(12) }, date: daysFromNow(10) },
+  { shares: few, options: { expiresAt: daysFromNow(9) }, date: daysFromNow(10), code: 'invalid_request' },
+  { shares: few, options: { expiresAt: daysFromNow(2) }, date: daysFromNow(-2), code: 'invalid_request' },
+  { shares: few, options: { expiresAt: daysFromNow(12) }, date: null },
+])('terms beyond those of the service are refused before a file is sent: $shares, $options, $date', async (o) => {
   const invitation = await connection.invitation.create({ label: 'Ann' });
   const methods: (string | undefined)[] = [];
   const naming: Fetch = async (url, init) => {
     methods.push(init.method);
     const response = await fetch(url, init);
     if (url.pathname !== pathOf('getHealth')) return response;
-    return Response.json({ ...((await response.json()) as Health), shares: o.shares });
+    const headers: HeadersInit = o.date === null ? {} : { Date: (o.date ?? new Date()).toUTCString() };
+    return Response.json({ ...((await response.json()) as Health), shares: o.shares }, { headers });
   };
   const file = new File(['x'], 'x');
   for (const { send } of [

@@ -7,6 +7,17 @@ import { parseExpiry } from '../../flags/args.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { account, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 
+const stored = storedFile(`bafkrei${'a'.repeat(52)}`, 7);
+/** A use of each command that has the flag. */
+const lines: Record<string, string[]> = {
+  send: ['letter'],
+  'shares change': ['7n42DGM5Tflk9n8mt7Fhc7'],
+  'inbox create': ['tax', '--recipient', 'age1tag1q00uq0syq39985lxzsh82jskrkyuehly57agmvd3aamtct685x987zzl47g'],
+  'invite create': [],
+  set: [stored.fileId],
+  'key create': ['backup'],
+};
+
 describe('--expires', () => {
   const now = Date.parse('2026-12-31T22:00:00.5Z');
   // Where local time is not UTC, a time without a zone would be another one.
@@ -36,20 +47,11 @@ describe('--expires', () => {
   test('is read alike by every command, and nothing is stored or changed where it is wrong', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'letter'), 'Dear Ann');
-    const stored = storedFile(`bafkrei${'a'.repeat(52)}`, 7);
     const service = await hostile({
       'GET /v1/health': health(),
       'GET /v1/account': account(['read', 'write', 'delete', 'share', 'keys']),
       [`GET /v1/storage/${stored.fileId}`]: (_request, response) => json(response, 200, stored),
     });
-    const lines: Record<string, string[]> = {
-      send: ['letter'],
-      'shares change': ['7n42DGM5Tflk9n8mt7Fhc7'],
-      'inbox create': ['tax'],
-      'invite create': [],
-      set: [stored.fileId],
-      'key create': ['backup'],
-    };
     // share reads what send does, once it has opened the file.
     const taking = (await loadCommands()).filter(({ args, name }) => 'expires' in args && name !== 'share');
     expect(Object.keys(lines).toSorted()).toEqual(taking.map(({ name }) => name).toSorted());
@@ -59,5 +61,27 @@ describe('--expires', () => {
       expect(ran, name).toMatchObject({ exit: 2, stderr: expect.stringContaining('--expires is neither') as string });
     }
     expect(service.seen.filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+
+  test('is judged by the clock of the service, in every command', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'letter'), 'Dear Ann');
+    const shares = { maxDays: 30, maxOpens: 9 };
+    const service = await hostile({
+      'GET /v1/health': (_request, response) =>
+        json(response, 200, { status: 'ok', version: '0.1.0', maxUploadBytes: null, shares }),
+      'GET /v1/account': account(['read', 'write', 'delete', 'share', 'keys', 'share']),
+      [`GET /v1/storage/${stored.fileId}`]: (_request, response) => json(response, 200, stored),
+    });
+    const soon = new Date(Date.now() + 9 * 24 * 3600 * 1000).toISOString();
+    for (const clock of ['2020-01-01', '2090-01-01'])
+      for (const [name, rest] of Object.entries(lines)) {
+        const argv = [...name.split(' '), ...rest, '--expires', soon, '--service', service.url];
+        const env = { SEALPIN_API_KEY: someApiKey };
+        const ran = await run([...argv, '--data-dir', directory], directory, { env, now: () => Date.parse(clock) });
+        const last = service.seen.at(-1);
+        expect({ name, clock, method: last?.method }, ran.stderr).not.toMatchObject({ method: 'GET' });
+        service.seen.length = 0;
+      }
   });
 });
