@@ -59,9 +59,9 @@ async function readApiKey(url: URL, context: Context): Promise<string> {
   signal.throwIfAborted();
   const apiKey = text.trim();
   if (isApiKeyText(apiKey)) return apiKey;
-  throw new SealpinError('unauthorized', apiKey === '' ? 'no API key was given' : 'that is not an API key', {
-    hint: `${apiKeyHint}: type it at the terminal, or pass it on standard input`,
-  });
+  const hint = `${apiKeyHint}: type it at the terminal, or pass it on standard input`;
+  if (apiKey === '') throw new SealpinError('usage', 'no API key was given', { hint });
+  throw new SealpinError('unauthorized', 'that is not an API key', { hint });
 }
 
 async function readInput(context: Context): Promise<string> {

@@ -16,15 +16,15 @@ import { findService, type KeyFrom, type Service } from './service-choice.ts';
 /**
  * The service, ready for requests that need an API key.
  * @param noneHint what helps where no service is configured, instead of the usual hint
- * @throws service_unreachable when there is none, unauthorized without a key, usage when the key
- * would be sent unencrypted
+ * @throws service_unreachable when there is none, usage without a key and when it would be sent
+ * unencrypted
  */
 export async function authorizedService(context: Context, noneHint?: string) {
   const { url, apiKey, keyFrom, local = false, isDirect, profile, gateways } = await findService(context);
   if (url === undefined) throw noService(noneHint);
   refuseUnencrypted(url, 'the API key');
   if (apiKey === undefined) {
-    throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
+    throw new SealpinError('usage', `there is no API key for ${url.host}`, {
       hint: `run: sealpin login ${url.href}; or set SEALPIN_API_KEY`,
     });
   }
@@ -49,8 +49,8 @@ export function requireScopes(given: readonly shapes.Scope[], needed: readonly s
 /**
  * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the
  * local service.
- * @throws service_unreachable when there is none, unauthorized without a token, usage when it would
- * be sent unencrypted
+ * @throws service_unreachable when there is none, usage without a token and when it would be sent
+ * unencrypted
  */
 export async function operatedService(context: Context): Promise<ApiCaller> {
   const { url, local = false } = await findService(context);
@@ -60,7 +60,7 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
   const { localService } = await import('../local/control.ts');
   const token = given ?? (local ? (await localService(context))?.adminToken : undefined);
   if (token === undefined)
-    throw new SealpinError('unauthorized', `there is no operator's token for ${url.host}`, {
+    throw new SealpinError('usage', `there is no operator's token for ${url.host}`, {
       hint: "set SEALPIN_ADMIN_TOKEN to the service's ADMIN_TOKEN",
     });
   if (!/^[\x21-\x7e]+$/.test(token))

@@ -77,7 +77,7 @@ describe('S61: the API key', () => {
         mode: 0o600,
       });
       const ran = await run(['list', '--data-dir', directory, '--service', other.url], directory);
-      expect(ran).toMatchObject({ exit: 4, stdout: '' });
+      expect(ran).toMatchObject({ exit: 2, stdout: '' });
       expect(ran.stderr).toContain('there is no API key for 127.0.0.1');
       expect(other.seen).toEqual([]);
     },

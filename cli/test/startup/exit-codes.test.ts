@@ -1,6 +1,6 @@
 /** The exit code of each failure, in every command that asks a service. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Code, codes, describe as about, exitOf, isCode } from '../../../shared/errors.ts';
@@ -10,12 +10,12 @@ import { inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { loadCommands } from '../../commands/index.ts';
 import { run, temporaryDirectory } from '../environment.ts';
-import { health, hostile, json, someApiKey } from '../hostile.ts';
+import { account, health, hostile, json, someApiKey } from '../hostile.ts';
 
 const file = '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11';
 const bytes = new TextEncoder().encode('Dear Ann');
 const cid = await cidOfBytes(bytes);
-const account = '0'.repeat(22);
+const accountId = '0'.repeat(22);
 const key = '1111111111111111';
 const share = '1'.repeat(22);
 
@@ -35,7 +35,7 @@ const lines: Readonly<Record<string, string>> = {
   unshare: share,
   'inbox create': 'receipts --recipient pair/public.key',
   'inbox list': '',
-  'inbox open': file,
+  'inbox open': `${file} new`,
   'inbox revoke': key,
   'invite create': '--name ann',
   'invite list': '',
@@ -58,10 +58,10 @@ const lines: Readonly<Record<string, string>> = {
   'key export': 'out.key',
   'account create': 'press',
   'account list': '',
-  'account quota': `${account} 1GiB`,
-  'account disable': account,
-  'account enable': account,
-  'account delete': `${account} --destroy`,
+  'account quota': `${accountId} 1GiB`,
+  'account disable': accountId,
+  'account enable': accountId,
+  'account delete': `${accountId} --destroy`,
   'account rotate': '--yes',
   migrate: 'one two',
   repair: '',
@@ -82,7 +82,7 @@ async function prepared(): Promise<string> {
   const car = await new Response(carOf(cid, [{ id: 'memory', block: async () => bytes }])).bytes();
   await writeFile(join(directory, 'letter.car'), car);
   await mkdir(join(directory, 'backup/files'), { recursive: true });
-  const manifest = { v: 1, service: 'https://sealpin.example.com', account, publicKey: 'AA==' };
+  const manifest = { v: 1, service: 'https://sealpin.example.com', account: accountId, publicKey: 'AA==' };
   await writeFile(join(directory, 'backup/backup.json'), JSON.stringify(manifest));
   const { url } = await hostile({ 'GET /v1/health': health() });
   for (const words of [
@@ -92,6 +92,10 @@ async function prepared(): Promise<string> {
     await run([...words, '--data-dir', 'home'], directory, { stdin: someApiKey });
   return directory;
 }
+
+/** A link to a share of a service. */
+const linkTo = (url: string): string =>
+  `${url}/s#1000SYW7RiJxkEgOGusQGwp003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2IXq88`;
 
 /** A service whose answer to everything is one problem. */
 async function serviceThatSays(code: Code): Promise<string> {
@@ -116,8 +120,9 @@ test('every command that asks a service is here', () => {
   expect(new Set(oneOfEach.map((code) => exitOf({ code })))).toEqual(new Set([1, 2, 3, 4, 5, 6, 7]));
 });
 
-test('what a service answers decides the exit code, in every command', async () => {
+test('what a service answers decides the exit code, in every command, and a refusal leaves nothing new', async () => {
   const directory = await prepared();
+  const before = await readdir(directory);
   for (const code of oneOfEach) {
     const url = await serviceThatSays(code);
     for (const name of commands) {
@@ -130,8 +135,40 @@ test('what a service answers decides the exit code, in every command', async () 
         exit: isOfSource ? 6 : exitOf({ code }),
       });
       expect(ran.stdout === '' || name === 'doctor', ran.stdout).toBe(true);
+      expect(await readdir(directory), name).toEqual(before);
     }
+    const received = await run(['receive', linkTo(url), 'new/below', '--data-dir', 'home'], directory);
+    expect({ code, exit: received.exit }, received.stderr).toEqual({ code, exit: exitOf({ code }) });
+    expect(await readdir(directory), code).toEqual(before);
   }
+});
+
+/** They read what others have, too, or say what is missing. */
+const needNoKey = ['status', 'doctor', 'ecc-decrypt', 'export'];
+
+test('a secret that is missing is misuse, in every command', async () => {
+  const directory = await prepared();
+  const { url } = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['write', 'share']) });
+  const fresh = ['--data-dir', 'fresh'];
+  const withKey = { SEALPIN_API_KEY: someApiKey };
+  const runs = [
+    ...commands
+      .filter((name) => !needNoKey.includes(name))
+      .map((name) => ({ words: `${name} ${present(lines[name])}`.replace('@', url).trim().split(' '), env: {} })),
+    ...['encrypt letter', 'chacha-encrypt letter', 'send letter --password'].map((line) => ({
+      words: line.split(' '),
+      env: withKey,
+    })),
+  ].map(({ words, env }) => ({ words: [...words, '--service', url], env }));
+  const alone = ['encrypt letter --output out', 'keygen --protect', 'key restore', `login ${url}`];
+  for (const { words, env } of [...runs, ...alone.map((line) => ({ words: line.split(' '), env: {} }))]) {
+    const ran = await run([...words, ...fresh], directory, { env });
+    expect({ words, exit: ran.exit, stdout: ran.stdout }, ran.stderr).toEqual({ words, exit: 2, stdout: '' });
+    expect(ran.stderr).toMatch(
+      /^sealpin: error: (?:there is no (?:API key|operator's token)|no API key|(?:a|the) .* required)/m,
+    );
+  }
+  expect(await readdir(directory)).not.toContain('fresh');
 });
 
 test('every code that a service may answer with has its exit code', async () => {
@@ -153,15 +190,15 @@ inCi('a status without a reason has its exit code, in every way to ask', async (
       response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>No</h1>');
     },
   });
-  const link = `${url}/s#1000SYW7RiJxkEgOGusQGwp003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2IXq88`;
   // The API and the SDK have a client each.
   for (const argv of [
     ['list', '--service', url],
-    ['receive', link, '.'],
+    ['receive', linkTo(url), 'new/below'],
   ]) {
     for (status = 400; status < 600; status += argv[0] === 'list' || status < 420 ? 1 : 9) {
       const ran = await run([...argv, '--data-dir', 'home'], directory, { env });
       expect({ argv, status, exit: ran.exit }, ran.stderr).toEqual({ argv, status, exit: bare[status] ?? 6 });
+      expect(await readdir(directory), argv[0]).not.toContain('new');
     }
   }
 });
