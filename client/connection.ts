@@ -139,7 +139,7 @@ export interface Connection {
    * note, `password_invalid`, `key_invalid`, `invalid_request` for more days or opens than the
    * service allows, `too_large`, `quota_exceeded`, what a source fails with
    * @example
-   * const { link, share } = await connection.send(input.files, { note: 'Here are the plans.', opens: 1 });
+   * const { link, share } = await connection.send([...input.files], { note: 'Here are the plans.', opens: 1 });
    * await connection.unshare(share.id); // takes it back
    */
   send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;

@@ -240,7 +240,7 @@ export async function admit(
  * @throws SealpinError `link_invalid`, `unauthorized` for an inbox that is closed, `quota_exceeded`
  * for one that is full, and what `send` of a connection throws
  * @example
- * await handOver(link, input.files, { note: 'The receipts of March', from: 'Ann' });
+ * await handOver(link, [...input.files], { note: 'The receipts of March', from: 'Ann' });
  */
 export async function handOver(
   link: string,

@@ -85,7 +85,7 @@ export interface Guest {
    * `expiresAt` is in 7 days where it is undefined, or earlier: after the most days that the
    * service permits, and when the invitation ends.
    * @example
-   * const { link } = await connectAsGuest(invitation).send(input.files, { opens: 1 });
+   * const { link } = await connectAsGuest(invitation).send([...input.files], { opens: 1 });
    */
   send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;
   /** A page of the links that were made by this invitation, newest first. */
