@@ -4,6 +4,7 @@
  */
 
 import type { SurveyState } from '../../../shared/api.ts';
+import { dayMs, hourMs } from '../../../shared/time.ts';
 import { addColumns, counter, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
 import { all, count, exists, first, hasTable, insert, list, update } from '../sql.ts';
 import { StorageRows } from '../storage-rows.ts';
@@ -169,6 +170,20 @@ function servicesIn(table: 'pin' | 'reference', where = 'true'): string {
     WHERE each.service IS NOT NULL)`;
 }
 
+/**
+ * The longest that a service is left alone, and that nobody looks at a row, in ms: earlier versions
+ * waited for as long as a service asked, be it decades.
+ */
+const leftAloneMs = { breaker: 1.5 * hourMs, due: 7 * dayMs };
+
+/** Statements that end longer waits. The runtime keeps none of them prepared. */
+function soonerThan(nowMs: number): string {
+  const soon = nowMs + leftAloneMs.breaker;
+  return `UPDATE breaker SET open_until = ${soon} WHERE open_until > ${soon};
+    ${servicesIn('pin')} UPDATE pin SET due = ${soon}
+      WHERE service IN (SELECT service FROM each) AND due > ${nowMs + leftAloneMs.due};`;
+}
+
 /** The rows in an object's storage. */
 export class PinRows extends StorageRows {
   #exists = hasTable(this.sql, 'pin');
@@ -194,20 +209,17 @@ export class PinRows extends StorageRows {
     this.#exists = true;
   }
 
-  /**
-   * Adds to the tables of an earlier version what they lack.
-   * @param checkMs when a row is looked at that had no time for it
-   */
-  upgrade(checkMs: () => number): void {
+  /** Adds to the tables of an earlier version what they lack, and ends its longest waits. */
+  upgrade(nowMs: number): void {
     if (!this.#exists) return;
     const added = [...addColumns(this.sql, 'pin', laterColumns), ...addColumns(this.sql, 'reference', ofReferences)];
-    this.sql.exec(additions);
+    this.sql.exec(additions + soonerThan(nowMs));
     addColumns(this.sql, 'migration', stayed);
     // Later versions may want again what is being removed.
     if (added.includes('wanted')) this.sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
     if (added.length === 0) return;
     for (const key of all<Key>(this.sql, 'SELECT cid, service FROM pin WHERE due IS NULL'))
-      this.change(key, { due: checkMs() });
+      this.change(key, { due: nowMs + Math.round(Math.random() * leftAloneMs.due) });
   }
 
   find(cid: string, service: string): PinRow | undefined {

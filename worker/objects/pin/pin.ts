@@ -83,7 +83,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   constructor(ctx: DurableObjectState, env: Env & PinObjects) {
     super(ctx, env);
-    this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
+    this.#rows.upgrade(Date.now());
     if (!this.#rows.exists) return;
     this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.

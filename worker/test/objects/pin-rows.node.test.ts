@@ -1,6 +1,7 @@
 /** The tables of an object of pins, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
+import { Breakers } from '../../objects/pin/breakers.ts';
 import { PinRows, wholeFile } from '../../objects/pin/pin-rows.ts';
 import { pinningNow, type WorkContext } from '../../objects/pin/pin-steps.ts';
 import { verifyPins } from '../../objects/pin/pin-verification.ts';
@@ -25,7 +26,7 @@ it('a new object has the tables that one of the first version has after its upgr
       PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
     CREATE INDEX pin_due ON pin (due);
   `);
-  new PinRows(storageOf(old)).upgrade(() => 0);
+  new PinRows(storageOf(old)).upgrade(0);
   const names = (database: DatabaseSync): unknown[] =>
     database.prepare('SELECT type, name FROM sqlite_master ORDER BY name').all();
   expect(names(fresh)).toEqual(names(old));
@@ -34,6 +35,28 @@ it('a new object has the tables that one of the first version has after its upgr
     expect(columnsOf(fresh, table)).toEqual(columnsOf(old, table));
   }
 });
+
+it.each([8 * 86_400_000, 1764421200_000, Number.MAX_SAFE_INTEGER / 2])(
+  'a service that asked an earlier version to wait for %i ms is asked within two hours, and no other sooner',
+  (longMs) => {
+    const sql = storageOf(new DatabaseSync(':memory:'));
+    const [rows, breakers, nowMs] = [new PinRows(sql), new Breakers(sql), Date.now()];
+    rows.create();
+    const [hourMs, dayMs] = [3_600_000, 86_400_000];
+    // One has answered since, for another row.
+    const late = { away: [longMs, longMs], back: [0, longMs], slow: [dayMs, 5000] };
+    const others = { failed: [hourMs, 5000], live: [0, 6 * dayMs] };
+    for (const [service, [breakerMs = 0, dueMs = 0]] of Object.entries({ ...late, ...others })) {
+      rows.add('a CID', service, 'wanted', nowMs + dueMs);
+      if (breakerMs > 0) breakers.failed(service, nowMs, breakerMs / 1000);
+    }
+    rows.upgrade(nowMs);
+    const nextMs = (service: string): number =>
+      Math.max(present(rows.find('a CID', service)?.due), breakers.openUntil(service)) - nowMs;
+    for (const service of Object.keys(late)) expect(nextMs(service)).toBeLessThanOrEqual(2 * hourMs);
+    expect([nextMs('failed'), nextMs('live')]).toEqual([hourMs, 6 * dayMs]);
+  },
+);
 
 describe('a pin', () => {
   const rows = new PinRows(storageOf(new DatabaseSync(':memory:')));
