@@ -37,7 +37,7 @@ export type Permit = { release(): void };
 
 type Wanted = { readonly by: string | undefined; readonly permits: number };
 type Held = Wanted & { renewedAt: number };
-type Waiting = Wanted & { grant(held: Held): void };
+type Waiting = Wanted & { readonly until: number; grant(held: Held): void; refuse(error: Error): void };
 
 /** A number of permits, handed out in the order in which they were asked for. */
 export class Semaphore {
@@ -66,7 +66,7 @@ export class Semaphore {
    * Waits for a permit.
    * @param waitMs the longest wait
    * @param by who takes it; others pass by who waits for a permit of their own
-   * @param permits how many together; who waits for fewer passes by
+   * @param permits how many together
    * @throws overloaded when there was none in time
    */
   async acquire(waitMs = Number.POSITIVE_INFINITY, by?: string, permits = 1): Promise<Permit> {
@@ -83,21 +83,11 @@ export class Semaphore {
 
   async #wait(waitMs: number, wanted: Wanted): Promise<Held> {
     const { promise, resolve, reject } = Promise.withResolvers<Held>();
-    const waiting: Waiting = { ...wanted, grant: resolve };
-    this.#waiting.add(waiting);
+    this.#waiting.add({ ...wanted, until: Date.now() + waitMs, grant: resolve, refuse: reject });
     this.#grant();
-    const startedAt = Date.now();
     // Also a sign to the runtime that the request waits for something: it ends those that have
     // nothing under way.
-    const looking = setInterval(
-      () => {
-        this.#grant();
-        if (Date.now() - startedAt < waitMs || !this.#waiting.delete(waiting)) return;
-        const detail = 'too many uploads run at the moment';
-        reject(new SealpinError('overloaded', detail, { retryAfterSeconds: permitRetrySeconds }));
-      },
-      Math.min(waitMs, lookMs),
-    );
+    const looking = setInterval(() => this.#grant(), Math.min(waitMs, lookMs));
     try {
       return await promise;
     } finally {
@@ -105,16 +95,23 @@ export class Semaphore {
     }
   }
 
-  /** Gives the free permits to those who wait. */
+  /** Gives the free permits to those who wait, and refuses who has waited for long enough. */
   #grant(): void {
     const now = Date.now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
     for (const waiting of this.#waiting) {
+      if (now < waiting.until) continue;
+      this.#waiting.delete(waiting);
+      const detail = 'too many uploads run at the moment';
+      waiting.refuse(new SealpinError('overloaded', detail, { retryAfterSeconds: permitRetrySeconds }));
+    }
+    for (const waiting of this.#waiting) {
       if (this.taken >= this.#count) return;
       const { by, permits } = waiting;
-      if (this.taken + permits > this.#count) continue;
       const own = [...this.#held].filter((each) => by !== undefined && each.by === by);
       if (permitsOf(own) + permits > this.#share) continue;
+      // Who wants fewer does not pass by: those who want more would never get theirs.
+      if (this.taken + permits > this.#count) return;
       const held = { renewedAt: now, by, permits };
       this.#held.add(held);
       this.#waiting.delete(waiting);

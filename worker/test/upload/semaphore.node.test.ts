@@ -70,20 +70,53 @@ describe('permits', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('that are taken together count together, and who wants fewer passes by', async () => {
+  it('that are taken together count together, for their holder and for all', async () => {
     const permits = new Semaphore(8, 4);
     const mine = await permits.acquire(1000, 'a', 4);
     const refused = expect(permits.acquire(1000, 'a')).rejects.toMatchObject({ code: 'overloaded' });
     const others = [await permits.acquire(1000, 'b', 2), await permits.acquire(1000, 'c')];
-    const large = permits.acquire(9000, 'd', 2);
-    const small = await permits.acquire(1000, 'e');
-    expect(permits.taken).toBe(8);
+    expect(permits.taken).toBe(7);
     await vi.advanceTimersByTimeAsync(1000);
     await refused;
-    itemOf(others, 0).release();
-    (await large).release();
-    for (const held of [mine, itemOf(others, 1), small]) held.release();
+    for (const held of [mine, ...others]) held.release();
     expect(permits.taken).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it.each([2, 8])('%i together come in their turn, however many wait for one', async (many) => {
+    const permits = new Semaphore(8);
+    const order: number[] = [];
+    /** Holds permits for a second. */
+    const use = async (count: number): Promise<void> => {
+      const permit = await permits.acquire(60_000, undefined, count);
+      order.push(count);
+      setTimeout(() => permit.release(), 1000);
+    };
+    // They end at different times, as those of different clients do.
+    const small: Promise<void>[] = [];
+    for (let at = 0; at < 8; at += 1) {
+      small.push(use(1));
+      await vi.advanceTimersByTimeAsync(100);
+    }
+    const large = use(many);
+    for (let at = 0; at < 40; at += 1) small.push(use(1));
+    await vi.advanceTimersByTimeAsync(20_000);
+    await Promise.all([large, ...small]);
+    expect(order.indexOf(many)).toBe(8);
+    expect(permits.taken).toBe(0);
+  });
+
+  it.each(['gave up', 'was killed'])('that somebody waited for who %s go to those behind', async (how) => {
+    const permits = new Semaphore(8);
+    const held = await permits.acquire();
+    const refused = expect(permits.acquire(1000, 'a', 8)).rejects.toMatchObject({ code: 'overloaded' });
+    // A request that is killed loses its timers, here all that are under way.
+    if (how === 'was killed') vi.clearAllTimers();
+    const behind = permits.acquire(60_000, 'b');
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(permits.taken).toBe(2);
+    for (const each of [held, await behind]) each.release();
+    await refused;
     expect(vi.getTimerCount()).toBe(0);
   });
 
