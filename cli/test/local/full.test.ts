@@ -11,7 +11,7 @@ import { directory } from '../node/node-harness.ts';
 const program = `
   import { spawn } from 'node:child_process';
   import { once } from 'node:events';
-  import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
+  import { mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync, appendFileSync } from 'node:fs';
   import { request } from 'node:http';
   import { json, text } from 'node:stream/consumers';
   import { setTimeout as sleep } from 'node:timers/promises';
@@ -34,12 +34,13 @@ const program = `
     const reply = await new Promise((resolve, reject) => sent.once('response', resolve).once('error', reject));
     const type = reply.headers['content-type'] ?? '';
     const told = type.endsWith('json') && method !== 'HEAD' ? await json(reply) : await text(reply).then(() => ({}));
-    const { fileId, code, pins, apiKey } = told;
+    const { fileId, code, pins, apiKey, services } = told;
     const { location, 'upload-offset': offset } = reply.headers;
-    return { status: reply.statusCode, fileId, code, pins, apiKey, location, offset };
+    return { status: reply.statusCode, fileId, code, pins, apiKey, location, offset, services };
   };
+  const asOperator = () => { key = JSON.parse(readFileSync(dataDir + '/local/secrets.json', 'utf8')).adminToken; };
   const account = async () => {
-    key = JSON.parse(readFileSync(dataDir + '/local/secrets.json', 'utf8')).adminToken;
+    asOperator();
     const made = await ask('POST', '/v1/operator/accounts', '{"label":"ann"}', { 'content-type': 'application/json' });
     return made;
   };
@@ -52,6 +53,27 @@ const program = `
   const patch = (path, from, text) => ask('PATCH', path, text, {
     ...tus, 'upload-offset': String(from), 'content-type': 'application/offset+octet-stream',
   });
+  const filler = process.env.DISK + '/filler';
+  const fill = () => {
+    writeFileSync(filler, '', { flag: 'a' });
+    for (let bytes = 1_000_000; bytes >= 1;) {
+      try { appendFileSync(filler, Buffer.alloc(bytes)); } catch { bytes >>= 1; }
+    }
+  };
+  const isReleased = () => statSync(dataDir + '/local/reserve').size === 0;
+  fill();
+  while (!isReleased()) await sleep(100);
+  // Another program takes what the service has kept for itself as well.
+  fill();
+  const refusedFirst = await store('zero');
+  asOperator();
+  let health = await ask('GET', '/v1/health');
+  // What it said before counts for 5 s.
+  for (let i = 0; i < 100 && !health.services?.[0].refuses; i += 1)
+    health = await sleep(100).then(() => ask('GET', '/v1/health'));
+  key = owner;
+  rmSync(filler);
+  while (isReleased()) await sleep(100);
   const overfull = await large(64);
   const files = [await store('one'), await store('two')];
   const begun = await ask('POST', '/v1/uploads/plain', undefined, {
@@ -62,13 +84,8 @@ const program = `
   const begunLarge = await ask('POST', '/v1/uploads/plain', undefined, {
     ...tus, 'upload-length': String(wide.length), 'upload-metadata': 'filename bg==',
   });
-  const filler = process.env.DISK + '/filler';
-  writeFileSync(filler, '');
-  for (let bytes = 1_000_000; bytes >= 1;) {
-    try { appendFileSync(filler, Buffer.alloc(bytes)); } catch { bytes >>= 1; }
-  }
-  // Its lines until then find no room.
-  const isReleased = () => readFileSync(process.env.DISK + '/log', 'utf8').includes('reserved space is released');
+  fill();
+  // What it asks for until then finds no room.
   for (let i = 0; i < 100 && !isReleased(); i += 1) {
     await ask('HEAD', begun.location, undefined, tus);
     await sleep(100);
@@ -92,8 +109,8 @@ const program = `
   service.kill('SIGTERM');
   const [exit] = await ended;
   console.log(JSON.stringify({
-    overfull, refused, refusedLarge, refusedPatch, afterLarge, afterPatch, read, upload, rest, removed, list, anybody,
-    after, complete, exit,
+    refusedFirst, health, overfull, refused, refusedLarge, refusedPatch, afterLarge, afterPatch, read, upload, rest,
+    removed, list, anybody, after, complete, exit,
   }));
 `;
 
@@ -108,6 +125,8 @@ inCi.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com
     });
     expect(ran.stderr).toBe('');
     expect(JSON.parse(ran.stdout)).toMatchObject({
+      refusedFirst: { status: 507, code: 'disk_full' },
+      health: { services: [{ status: 'ok', refuses: { code: 'disk_full' } }] },
       overfull: { status: 507, code: 'disk_full' },
       refused: { status: 507, code: 'disk_full' },
       refusedLarge: { status: 507, code: 'disk_full' },

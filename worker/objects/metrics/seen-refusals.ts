@@ -5,6 +5,7 @@
 import { orLog } from '../../log.ts';
 import { unwrap } from '../result.ts';
 import { metricsOf, type MetricsBinding } from './metrics-binding.ts';
+import type { Refusal } from './metrics.ts';
 
 /** Codes by which a service says that it would refuse the next file as well. */
 const refusing = ['disk_full', 'misconfigured'];
@@ -22,6 +23,14 @@ const countsMs = 2 * 3_600_000;
 /** The same where an upload was refused. */
 export const uploadCountsMs = 600_000;
 
+/** What this isolate could not tell, as where the disk of the object is full, too, by service. */
+const untold = new Map<string, Refusal & { until: number }>();
+
+/** The refusals that only this isolate knows, and that count. */
+export function untoldRefusals(): Refusal[] {
+  return [...untold.values()].filter(({ until }) => until > Date.now());
+}
+
 /**
  * Tells that a service has refused a file, with its code, or that it takes files again (null). It
  * does not throw.
@@ -33,7 +42,11 @@ export async function tellRefusal(
   forMs = countsMs,
 ): Promise<void> {
   const metrics = metricsOf(env);
-  await orLog({ event: 'metrics.refusal', service }, () =>
+  const told = await orLog({ event: 'metrics.refusal', service }, () =>
     unwrap(code === null ? metrics.accepted(service) : metrics.refused(service, code, forMs)),
   );
+  const since = untold.get(service)?.since ?? Date.now();
+  untold.delete(service);
+  const [seenAt, until] = [Date.now(), Date.now() + forMs];
+  if (told === undefined && code !== null) untold.set(service, { service, code, since, seenAt, until });
 }

@@ -7,6 +7,7 @@ import { web } from 'sealpin:web';
 import { version } from '../../../package.json';
 import { metricsOf } from '../../objects/metrics/metrics-binding.ts';
 import type { Refusal } from '../../objects/metrics/metrics.ts';
+import { untoldRefusals } from '../../objects/metrics/seen-refusals.ts';
 import { unwrap } from '../../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { isOperator } from '../../auth/operator.ts';
@@ -82,9 +83,10 @@ export async function stateOf(env: Bindings): Promise<State> {
       refusalsOf(env),
       Promise.all(servicesOf(env).map((service) => serviceState(service))),
     ]);
+    const seen = [...(refusals ?? []), ...untoldRefusals()];
     last.state = {
       storage: refusals === undefined ? 'failing' : 'ok',
-      services: services.map((service) => withRefusal(service, refusals)),
+      services: services.map((service) => withRefusal(service, seen)),
     };
     last.at = Date.now();
     return last.state;
@@ -109,7 +111,7 @@ async function refusalsOf(env: Bindings): Promise<readonly Refusal[] | undefined
   return (await orLog({ event: 'health.storage' }, asked))?.refusals;
 }
 
-function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []): ServiceHealth {
+function withRefusal(service: ServiceHealth, refusals: readonly Refusal[]): ServiceHealth {
   const refusal = refusals.find((each) => each.service === service.id);
   if (refusal === undefined) return service;
   const { code, since, seenAt } = refusal;
