@@ -11,6 +11,7 @@ export type Worker = { fetch(request: Request, env: object, context: object): Re
 
 /** The address of the service. */
 export const origin = 'https://files.example.com';
+export const adminToken = 'operator-of-the-simulation';
 const clientTravelMs = [1, 120] as const;
 /** Time for which a Worker may go on without its client, in ms. */
 const graceMs = 30_000;

@@ -1,12 +1,9 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ActingWorld, Actor } from '../world/actor.ts';
 import { act } from '../world/actions.ts';
 import { changing, Model, type ModelFile, type ModelShare } from '../world/model.ts';
 import type { Action } from '../world/plan.ts';
 import { openAsReceiver } from '../world/share-actions.ts';
-
-// Nothing of the service is needed here.
-vi.mock('../world/simulated-service.ts', () => ({ adminToken: '' }));
 
 /** The bytes of the files of two accounts are the same. */
 function twins(): { model: Model; first: ModelFile; second: ModelFile } {

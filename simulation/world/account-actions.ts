@@ -1,9 +1,9 @@
 /** The operator's and the owner's work on accounts and API keys. */
 import { dayMs, hourMs } from '../../shared/time.ts';
 import type { ActingWorld, Actor, Doing } from './actor.ts';
+import { adminToken } from '../platform/edge.ts';
 import { ask, answerJson } from './asking.ts';
 import { Violation } from './model.ts';
-import { adminToken } from './simulated-service.ts';
 
 /** Makes the account of a number; asks until there is one. */
 export async function openAccount(world: ActingWorld, account: number): Promise<void> {

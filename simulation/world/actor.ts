@@ -1,10 +1,11 @@
 /** A step of a client or the operator: with which keys it asks, and what its history says. */
+import { adminToken } from '../platform/edge.ts';
 import { ask, type Request, type Told } from './asking.ts';
 import type { Coverage } from './coverage.ts';
 import { Violation, type Model, type ModelFile, type ModelShare } from './model.ts';
 import type { KeyTerms } from './promises.ts';
 import type { Action, Step } from './plan.ts';
-import { adminToken, type SimulatedService } from './simulated-service.ts';
+import type { SimulatedService } from './simulated-service.ts';
 
 export type ActingWorld = {
   service: SimulatedService;

@@ -4,12 +4,13 @@ import { openAccount } from './account-actions.ts';
 import type { ActingWorld } from './actor.ts';
 import { act } from './actions.ts';
 import { checkEmpty, checkRest } from './rest-checks.ts';
+import { adminToken } from '../platform/edge.ts';
 import { ask, answerJson } from './asking.ts';
 import { Coverage, type Reached } from './coverage.ts';
 import { Faults } from './faults.ts';
 import { Model, Violation } from './model.ts';
 import type { Burst, Plan, Step } from './plan.ts';
-import { adminToken, SimulatedService } from './simulated-service.ts';
+import { SimulatedService } from './simulated-service.ts';
 
 /** The network that a world answers. */
 export type Network = { fetch: typeof fetch };

@@ -5,7 +5,7 @@ import { Behaviour } from '../platform/behaviour.ts';
 import type { Coverage } from './coverage.ts';
 import type { Topology } from './plan.ts';
 import { SimulatedBucket } from '../platform/simulated-bucket.ts';
-import { Edge, type Worker } from '../platform/edge.ts';
+import { adminToken, Edge, type Worker } from '../platform/edge.ts';
 import { SimulatedFront } from '../platform/simulated-front.ts';
 import { intakeOf } from '../platform/simulated-intake.ts';
 import { SimulatedKubo } from '../platform/simulated-kubo.ts';
@@ -15,7 +15,6 @@ import { Namespace } from '../platform/namespace.ts';
 import type { CallFate, ObjectClass, ObjectsOptions } from '../platform/simulated-object.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
 
-export const adminToken = 'operator-of-the-simulation';
 const serviceId = 'simulation';
 
 export type ServiceOptions = {
