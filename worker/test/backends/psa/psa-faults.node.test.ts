@@ -51,10 +51,9 @@ async function service(...answers: Answer[]) {
   });
   onTestFinished(close);
   const headers = { authorization: 'Bearer t' };
-  return {
-    hosted: psa({ id: 'tested', url: `${url}/psa`, headers, origins, pinName: ours, fetch, responseMs: 500 }),
-    asked,
-  };
+  // Only one that never answers is waited for in vain.
+  const limits = answers.length === 0 ? { responseMs: 50 } : {};
+  return { hosted: psa({ id: 'tested', url: `${url}/psa`, headers, origins, pinName: ours, fetch, ...limits }), asked };
 }
 
 test('a file is requested under our name, with the addresses that it can be fetched from', async () => {
