@@ -5,7 +5,9 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { control } from '../../local/control.ts';
-import { localPaths } from '../../local/state.ts';
+import { localPaths, readState } from '../../local/state.ts';
+import { inCi } from '../../../testkit/long-run.ts';
+import { present } from '../../../testkit/present.ts';
 import { ask, here, remove, startHere, store } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 
@@ -157,3 +159,13 @@ test.each([
     await expect.poll(running).toBe(0);
   },
 );
+
+inCi('status says so of a runtime that hangs, and goes on once it runs again', async () => {
+  const words = ['status', `--data-dir=${service.dataDir}`];
+  const { workerd } = present(await readState(service.dataDir, 'run'));
+  for (const { pid } of workerd) process.kill(pid, 'SIGSTOP');
+  const hanging = here(words).finally(() => workerd.forEach(({ pid }) => process.kill(pid, 'SIGCONT')));
+  expect(await hanging).toMatchObject({ code: 6, stdout: '' });
+  expect((await hanging).stderr).toContain('the runtime of the service takes no requests');
+  expect(await here(words)).toMatchObject({ code: 0 });
+});

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { carType } from '../../../shared/ipfs/index.ts';
 import { startService } from '../../../testkit/service.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
+import { sendParts, type PieceWriter, type SendOptions } from '../../upload/send-parts.ts';
 import { client, problemOf } from '../../../testkit/api-client.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
@@ -117,6 +118,28 @@ describe('permits', () => {
     expect(permits.taken).toBe(2);
     for (const each of [held, await behind]) each.release();
     await refused;
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('of an upload whose client left while it waited go on to those behind', async () => {
+    const permits = new Semaphore(1);
+    const held = await permits.acquire();
+    const client = new AbortController();
+    const options = { permits, signal: client.signal, now: Date.now } as unknown as SendOptions;
+    const writer = { abort: () => undefined, isDue: () => false } as unknown as PieceWriter<string>;
+    const pieces = { next: async () => 'a piece', cancel: async () => undefined };
+    const upload = sendParts(
+      options,
+      () => ({ pieces, writer }),
+      async () => 'sent',
+    );
+    const left = expect(upload).rejects.toThrow('it left');
+    const behind = permits.acquire();
+    client.abort(new Error('it left'));
+    held.release();
+    await left;
+    (await behind).release();
+    expect(permits.taken).toBe(0);
     expect(vi.getTimerCount()).toBe(0);
   });
 
