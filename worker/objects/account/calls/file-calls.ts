@@ -142,7 +142,7 @@ export class FileCalls extends AccountCalls {
         if (finishing !== undefined) return finishing;
         // One of them may go with another.
         const there = fileIds.filter((fileId) => files.find(fileId) !== undefined);
-        for (const fileId of there) removeFile(this.context, fileId, 'deleted', { by: key.id, requestId });
+        removeFiles(this.context, there, 'deleted', { by: key.id, requestId });
         return there;
       });
       if ('ok' in removed) return removed;
@@ -180,10 +180,10 @@ export class FileCalls extends AccountCalls {
     if (expired.length === 0) return;
     const requestId = crypto.randomUUID();
     this.context.transaction(() => {
-      let count = 0;
+      let most = batch;
       for (const fileId of expired) {
-        if (count >= batch) return;
-        count += removeFile(this.context, fileId, 'expired', { by: null, requestId })?.count ?? 0;
+        if (most <= 0) return;
+        most -= removeFile(this.context, fileId, 'expired', { by: null, requestId }, most)?.count ?? 0;
       }
     });
     await alarm.by(now());
@@ -209,8 +209,19 @@ type Cause = { by: string | null; requestId: string };
 /** Shares that ended with a file, and the message that removes its reference. */
 type Removed = { ended: Ended[]; message: number };
 
+/** Removes files as `removeFile` does; of what they named no more altogether than with one. */
+export function removeFiles(
+  context: AccountContext,
+  fileIds: readonly string[],
+  ...why: [DeletionReason, Cause]
+): void {
+  let most = batch;
+  for (const fileId of fileIds) most -= removeFile(context, fileId, ...why, most)?.count ?? 0;
+}
+
 /**
  * Removes a file and what it named, in a transaction of the caller's, who then delivers.
+ * @param most files at once: the alarm removes the rest
  * @returns how many there were; undefined where there is none
  */
 export function removeFile(
@@ -218,13 +229,14 @@ export function removeFile(
   fileId: string,
   reason: DeletionReason,
   cause: Cause,
+  most = batch,
 ): (Removed & { count: number }) | undefined {
   const removed = removeAlone(context, fileId, reason, cause);
   if (removed === undefined) return undefined;
   const ids = [fileId];
   // What these named in turn follows them, in a list: it may be long.
   for (const id of ids) {
-    const named = context.files.provisional.release(id);
+    const named = context.files.provisional.release(id, most - ids.length, context.now());
     for (const each of named) removeAlone(context, each, reason, cause);
     ids.push(...named);
   }

@@ -14,7 +14,7 @@ import type { FileRecord } from '../files/file-rows.ts';
 import type { KeyRecord } from '../keys/key-rows.ts';
 import type { Ended, NewShare, SharePage, ShareRecord } from '../shares/share-rows.ts';
 import { AccountCalls } from './account-calls.ts';
-import { removeFile } from './file-calls.ts';
+import { removeFiles } from './file-calls.ts';
 
 /**
  * Limits on unexpired shares: of an account, and of one API key, so that no key takes the place of
@@ -223,7 +223,7 @@ export class ShareCalls extends AccountCalls {
     const isDeleting = keys.isInvitation(createdBy) && (isOwn || key.scopes.includes('delete'));
     const alone = share.files.filter((each) => files.find(each)?.createdBy === createdBy && !shares.hasFile(each));
     const deleted = isDeleting ? alone : [];
-    for (const fileId of deleted) removeFile(this.context, fileId, 'deleted', { by: key.id, requestId });
+    removeFiles(this.context, deleted, 'deleted', { by: key.id, requestId });
     return { ended, files: deleted };
   }
 

@@ -57,13 +57,18 @@ export class ProvisionalFiles extends StorageRows {
   /**
    * Forgets what a file named that is removed; of that, what is still being finished has its time
    * again once it is stored.
-   * @returns the IDs
+   * @param most of the others; the time of those beyond is up, so that the alarm removes them
+   * @returns their IDs
    */
-  release(by: string): string[] {
+  release(by: string, most: number, nowMs: number): string[] {
     const named = list<string>(this.sql, 'DELETE FROM named_file WHERE named_by = ? RETURNING file_id', by);
     const again = `INSERT OR IGNORE INTO provisional_file (file_id, api_key) SELECT id, api_key FROM upload
       WHERE id IN (SELECT value FROM json_each(?)) AND state = 'finishing'`;
     this.sql.exec(again, JSON.stringify(named));
+    const later = `INSERT OR REPLACE INTO provisional_file (file_id, api_key, due, latest)
+      SELECT file_id, created_by, ?1, ?1 FROM file
+      WHERE file_id IN (SELECT value FROM json_each(?2)) AND state = 'ready'`;
+    if (named.length > most) this.sql.exec(later, nowMs, JSON.stringify(named.splice(Math.max(0, most))));
     return named;
   }
 
