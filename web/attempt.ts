@@ -1,6 +1,6 @@
 /** Work that buttons of the pages begin, and what is said where it fails. */
 import { describeSendingFailure } from './failure-words.ts';
-import { announce, byId, setText, words } from './states.ts';
+import { announce, byId, hasFocusOf, setText, words } from './states.ts';
 
 type AttemptOptions = {
   /** Text for a failure; undefined: another state says it. */
@@ -16,6 +16,7 @@ export async function attempt(
   { textOf = (failure) => describeSendingFailure(failure, words), button }: AttemptOptions = {},
 ): Promise<void> {
   const error = byId(errorId, HTMLParagraphElement);
+  const hadFocus = document.activeElement === button;
   if (button !== undefined) button.disabled = true;
   setText(error, undefined);
   try {
@@ -23,8 +24,10 @@ export async function attempt(
   } catch (failure) {
     const text = textOf(failure);
     setText(error, text);
+    error.scrollIntoView({ block: 'nearest' });
     if (text !== undefined) announce(text);
   } finally {
     if (button !== undefined) button.disabled = false;
+    if (hadFocus && button !== undefined && hasFocusOf(button)) button.focus({ preventScroll: true });
   }
 }

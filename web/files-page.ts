@@ -5,23 +5,37 @@ import { startChosenName } from './choosing/chosen-name.ts';
 import { clearCompose, compose, composeAgain, readLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { attempt } from './attempt.ts';
 import { confirmFirst } from './confirm-dialog.ts';
-import { startSending } from './engine-client.ts';
+import { isEngineError, startSending } from './engine-client.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import type { StoredView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { announce, byId, dotted, locale, onClick, partsOf, show, translate, words } from './states.ts';
+import {
+  announce,
+  byId,
+  dotted,
+  focusRow,
+  hasFocusOf,
+  locale,
+  onClick,
+  partsOf,
+  show,
+  translate,
+  words,
+} from './states.ts';
 import { transfer } from './transfer.ts';
 
 const accountEngine = startSending();
 let scopes: readonly string[] = [];
 let fileCursor: string | undefined;
 const storedFileList = byId('stored-files', HTMLDivElement);
-const more = onClick('stored-more', showFilePage);
+const more = onClick('stored-more', () => listFiles({ again: fileCursor === undefined }));
 
 /** Characters of a blob ID that tell files apart: the first 7 are often the same. */
 const blobIdStart = 16;
-const shownName = ({ name, size, createdAt }: StoredView): string =>
-  name ?? `${sizeText(size, locale)}, ${dayText(createdAt, locale)}`;
+/** What a file without a name goes by, together with a time. */
+const unnamed = ({ isDelivery, size }: StoredView): string =>
+  isDelivery ? words.storedDelivery : sizeText(size, locale);
+const shownName = (file: StoredView): string => file.name ?? `${unnamed(file)}, ${dayText(file.createdAt, locale)}`;
 
 /** Asks for a key, also where the one before has ended: then the list begins again. */
 const keyRequest: KeyRequest = {
@@ -30,10 +44,14 @@ const keyRequest: KeyRequest = {
   scopes: ['read'],
   go(granted) {
     scopes = granted;
+    storedFileList.replaceChildren();
+    byId('names', HTMLElement).hidden = true;
     show('stored');
-    void showFirstPage();
+    void listFiles({ again: true });
   },
 };
+/** Recognizes that a file of the list is not stored any more. */
+const isFileGone = (failure: unknown): boolean => isEngineError(failure, 'not_found', 'gone');
 const textOf = (failure: unknown): string | undefined => failureTextOrForm(failure, keyRequest);
 
 /** Adds a file to the list, below its day. */
@@ -48,27 +66,43 @@ function addRow(file: StoredView, element: HTMLElement): void {
   storedFileList.append(part('section', HTMLElement));
 }
 
-function showFirstPage(): Promise<void> {
-  storedFileList.replaceChildren();
-  fileCursor = undefined;
-  return showFilePage();
+const storedRows = (): HTMLElement[] => [...storedFileList.querySelectorAll('li')];
+
+let latestListing = Promise.resolve();
+/** Adds the next page to the list, or lists again what is stored now, as far as the list went. */
+function listFiles({ again = false } = {}): Promise<void> {
+  // One after the other: a page that comes late is that of an older list.
+  latestListing = latestListing.then(() => listNow(again));
+  return latestListing;
 }
 
-/** Adds the next page of the list. */
-async function showFilePage(): Promise<void> {
+async function listNow(again: boolean): Promise<void> {
   const work = async (): Promise<void> => {
-    const page = await accountEngine.call('list', { cursor: fileCursor });
-    if (page.files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
-    const rows = page.files.map((file) => ({ file, ...storedFileRow(file) }));
-    for (const { file, element } of rows) addRow(file, element);
-    fileCursor = page.cursor;
+    const wanted = again ? storedRows().length : 0;
+    const files: StoredView[] = [];
+    let cursor = again ? undefined : fileCursor;
+    do {
+      const page = await accountEngine.call('list', { cursor });
+      files.push(...page.files);
+      ({ cursor } = page);
+    } while (cursor !== undefined && files.length < wanted);
+    fileCursor = cursor;
+    if (again) storedFileList.replaceChildren();
+    const before = storedRows().length;
+    if (files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
+    for (const file of files) addRow(file, storedFileRow(file));
     more.hidden = fileCursor === undefined;
     const isEmpty = storedFileList.children.length === 0 && fileCursor === undefined;
     byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.newestFirst;
     byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
-    if (document.activeElement === document.body) rows[0]?.focus();
+    if (isAsked && hasFocusOf(more)) focusRow(storedFileList, before, more);
   };
-  await attempt('stored-error', work, { button: more, textOf });
+  const retry = (failure: unknown): string | undefined => {
+    more.hidden = false;
+    return textOf(failure);
+  };
+  const isAsked = document.activeElement === more;
+  await attempt('stored-error', work, { button: more, textOf: retry });
 }
 
 /** Lists the files again, with the names that a private key opens. */
@@ -77,19 +111,19 @@ async function showNames(): Promise<void> {
   if (file === undefined) return;
   const work = async (): Promise<void> => {
     await accountEngine.call('useKey', { keys: await file.text() });
-    await showFirstPage();
+    await listFiles({ again: true });
   };
   await attempt('names-error', work, { textOf: () => words.errors.key_invalid });
 }
 
-function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void } {
+function storedFileRow(file: StoredView): HTMLElement {
   const part = partsOf('stored-file');
   const name = part('bdi', HTMLElement);
   const time = clockText(new Date(file.createdAt), locale);
-  name.textContent = file.name ?? `${sizeText(file.size, locale)}, ${time}`;
+  name.textContent = file.name ?? `${unnamed(file)}, ${time}`;
   name.id = `stored-${file.fileId}`;
   const texts = file.name === undefined ? [`${file.cid.slice(0, blobIdStart)}…`] : [sizeText(file.size, locale), time];
-  if (file.isPlain) texts.push(words.storedAsIs);
+  if (file.isPlain && !file.isDelivery) texts.push(words.storedAsIs);
   if (file.sealedName === 'foreign') texts.push(words.nameForeign);
   const about = part('.size', HTMLElement);
   about.id = `about-${file.fileId}`;
@@ -106,7 +140,7 @@ function storedFileRow(file: StoredView): { element: HTMLElement; focus(): void 
   remove.hidden = !scopes.includes('delete');
   sendOn.addEventListener('click', () => composeShare(file));
   remove.addEventListener('click', () => confirmDeletion(file, element));
-  return { element, focus: () => [sendOn, remove].find(({ hidden }) => !hidden)?.focus() };
+  return element;
 }
 
 const asSent = (file: StoredView) => [{ name: shownName(file), size: file.size }];
@@ -131,25 +165,33 @@ async function sendOn(file: StoredView, { terms, words: said }: ComposedDraft): 
   } catch (error) {
     const text = textOf(error);
     if (text !== undefined) composeAgain(text);
+    if (isFileGone(error)) void listFiles({ again: true });
   }
 }
 
 function confirmDeletion(file: StoredView, element: HTMLElement): void {
   const text = file.isPlain ? words.deletingPlainText : words.deletingText;
-  const question = { title: words.deletingTitle, text, yes: words.delete };
+  const question = file.isDelivery
+    ? { title: words.deletingDeliveryTitle, text: words.deletingDeliveryText, yes: words.delete }
+    : { title: words.deletingTitle, text, yes: words.delete };
   confirmFirst(question, shownName(file), () => void remove(file, element));
 }
 
 async function remove(file: StoredView, element: HTMLElement): Promise<void> {
   const work = async (): Promise<void> => {
-    const { isDestroyed } = await accountEngine.call('remove', { fileId: file.fileId });
+    const removed = await accountEngine.call('remove', { fileId: file.fileId }).catch((failure: unknown) => {
+      if (!isFileGone(failure)) throw failure; // otherwise it was deleted elsewhere
+      return { isDestroyed: false };
+    });
+    const index = storedRows().indexOf(element);
     const day = element.closest('section section');
     element.remove();
     if (day?.querySelector('li') === null) day.remove();
-    byId('stored-title', HTMLHeadingElement).focus();
+    if (file.isDelivery) await listFiles({ again: true });
+    else if (storedFileList.children.length === 0) await listFiles();
+    focusRow(storedFileList, index, byId('stored-title', HTMLHeadingElement));
     const text = words.deleted(shownName(file));
-    announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
-    if (storedFileList.children.length === 0) await showFilePage();
+    announce(removed.isDestroyed ? `${text} ${words.keyDestroyed}` : text);
   };
   await attempt('stored-error', work, { textOf });
 }

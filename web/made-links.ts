@@ -4,9 +4,10 @@ import { attempt } from './attempt.ts';
 import { confirmFirst } from './confirm-dialog.ts';
 import { isEngineError, type Engine } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
+import { namesText } from './kept/change-dialog.ts';
 import { keptLinks } from './kept/kept-links.ts';
 import type { MadeLinkView, Sending } from './protocol.ts';
-import { announce, byId, dotted, locale, onClick, partsOf, show, words } from './states.ts';
+import { announce, byId, dotted, focusRow, hasFocusOf, locale, onClick, partsOf, show, words } from './states.ts';
 
 type Sender = Engine<Sending>;
 
@@ -58,9 +59,11 @@ function takeBackMade(engine: Sender, link: MadeLinkView, element: HTMLElement):
       // The list is of this invitation: what it does not know any more was taken back elsewhere.
       if (!isEngineError(failure, 'not_found')) throw failure;
     });
+    const index = [...madeLinkList.children].indexOf(element);
     element.remove();
+    if (madeLinkList.children.length === 0 && cursor !== undefined) await showPage(engine);
     showText();
-    byId('links-title', HTMLHeadingElement).focus();
+    focusRow(madeLinkList, index, byId('links-title', HTMLHeadingElement));
     announce(words.linkTaken(aboutText(link)));
   };
   return attempt('links-error', work, { textOf: linksFailureText });
@@ -72,19 +75,27 @@ function showText(): void {
 }
 
 async function showPage(engine: Sender): Promise<void> {
+  const isAsked = document.activeElement === more;
   const work = async (): Promise<void> => {
     const page = await engine.call('links', { cursor });
     const found = await keptLinks().catch(() => []); // without names, as in another browser
-    keptNames = new Map(found.map(({ shareId, files }) => [shareId, files.map(({ name }) => name).join(', ')]));
+    keptNames = new Map(found.map((link) => [link.shareId, namesText(link)]));
     // A link that was taken back elsewhere moves others to this page.
     const known = new Set([...madeLinkList.querySelectorAll('button')].map(({ id }) => id));
     const added = page.links.filter(({ shareId }) => !known.has(`take-${shareId}`));
+    const before = madeLinkList.children.length;
     madeLinkList.append(...added.map((link) => madeLinkRow(engine, link)));
     ({ cursor } = page);
     more.hidden = cursor === undefined;
     showText();
+    if (isAsked && hasFocusOf(more)) focusRow(madeLinkList, before, byId('links-title', HTMLHeadingElement));
   };
-  await attempt('links-error', work, { textOf: linksFailureText, button: more });
+  const textOf = (failure: unknown): string | undefined => {
+    more.hidden = false;
+    byId('links-text', HTMLParagraphElement).textContent = '';
+    return linksFailureText(failure);
+  };
+  await attempt('links-error', work, { textOf, button: more });
 }
 
 /** Shows the state, with what there is now. */

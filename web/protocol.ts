@@ -122,6 +122,8 @@ export type MadeLinkView = Pick<Share, 'state' | 'opens' | 'password' | 'created
 export type StoredView = Pick<StoredFile, 'fileId' | 'cid' | 'size' | 'createdAt'> & {
   name?: string | undefined;
   isPlain: boolean;
+  /** Set for the parcel of a delivery to an inbox, with which its files are deleted. */
+  isDelivery: boolean;
   /** State of its sealed name: open, still closed, or that of another file. */
   sealedName?: 'open' | 'closed' | 'foreign' | undefined;
 };

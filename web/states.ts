@@ -85,6 +85,20 @@ export function setTitle(text = document.querySelector('main > section:not([hidd
   document.title = `${text} – Sealpin`;
 }
 
+/**
+ * Moves the focus to the first button of a row, or of the nearest one that has any, or elsewhere.
+ */
+export function focusRow(list: HTMLElement, index: number, otherwise: HTMLElement): void {
+  const buttons = [...list.querySelectorAll('li')].map((row) => row.querySelector<HTMLElement>(visibleButton));
+  const next = buttons.slice(index).find((each) => each !== null) ?? buttons.findLast((each) => each !== null);
+  (next ?? otherwise).focus();
+}
+const visibleButton = 'button:not([hidden])';
+
+/** Tells whether the focus is nowhere else: a control that is disabled loses it. */
+export const hasFocusOf = (control: HTMLElement): boolean =>
+  document.activeElement === control || document.activeElement === document.body;
+
 /** Joins what there is of some texts. */
 export const dotted = (...texts: (string | undefined)[]): string =>
   texts.filter((each) => each !== undefined).join(' · ');

@@ -11,7 +11,7 @@ import { describeFailure } from '../failure-words.ts';
 import { removeLeftBehind } from '../kept/left-behind.ts';
 import type { DeliveryView, FileToSend } from '../protocol.ts';
 import { showOpened } from '../receiving/opened-files.ts';
-import { byId, dotted, locale, onClick, partsOf, show, translate, words } from '../states.ts';
+import { byId, dotted, focusRow, hasFocusOf, locale, onClick, partsOf, show, translate, words } from '../states.ts';
 
 const deliveryEngine = startReceiving();
 /** The page of the list that was not seen yet; undefined after the last one. */
@@ -53,10 +53,15 @@ function showFirstPage(): Promise<void> {
 
 async function showPage(): Promise<void> {
   const list = byId('delivery-list', HTMLUListElement);
+  const isAsked = document.activeElement === more;
   const work = async (): Promise<void> => {
     const { deliveries, cursor } = await deliveryEngine.call('deliveries', { cursor: next?.cursor });
+    const before = list.children.length;
     list.append(...deliveries.map(deliveryRow));
     next = cursor === undefined ? undefined : { cursor };
+    // Where none of it opens there is nothing else to be pressed.
+    const otherwise = next === undefined ? byId('deliveries-title', HTMLHeadingElement) : more;
+    if (isAsked && hasFocusOf(more)) focusRow(list, before, otherwise);
   };
   const textOf = (failure: unknown): string | undefined => failureTextOrForm(failure, keyRequest);
   await attempt('deliveries-error', work, { button: more, textOf });

@@ -2,7 +2,7 @@
 import type { Engine } from '../engine-client.ts';
 import { fileRow, type FileRowView } from './file-row.ts';
 import type { OpenedView, Receiving } from '../protocol.ts';
-import { byId, onClick, setText, show, words } from '../states.ts';
+import { byId, hasFocusOf, onClick, setText, show, words } from '../states.ts';
 import { messageName } from '../choosing/text-message.ts';
 import { showSignature } from './signature.ts';
 
@@ -51,6 +51,7 @@ export function showOpened(
 
 async function saveToFolder(): Promise<void> {
   const rows = fileRows;
+  const hadFocus = document.activeElement === toFolder;
   toFolder.disabled = true;
   try {
     const into = await folderPicker()?.({ mode: 'readwrite' });
@@ -60,6 +61,7 @@ async function saveToFolder(): Promise<void> {
     // The dialog was closed; a file that is not saved says so itself.
   } finally {
     if (rows === fileRows) toFolder.disabled = false;
+    if (hadFocus && hasFocusOf(toFolder)) toFolder.focus({ preventScroll: true });
   }
 }
 

@@ -2,8 +2,6 @@
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, receive } from '../../client/index.ts';
-import { parseRecipients } from '../../shared/crypto/index.ts';
-import { sealFileDetails } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
@@ -297,83 +295,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#link').fill(link);
     await page.keyboard.press('Enter');
     expect(await page.getByRole('link', { name: 'Send files', exact: true }).getAttribute('href')).toBe(link);
-  });
-
-  inCi('sealed names are shown to the private key that opens them, each beside its own file', async () => {
-    const { apiKey } = await receiver.service.account();
-    const connection = connect({ service: receiver.root, apiKey });
-    const { privateKey, publicKey } = await generateKeys();
-    const stored = [await connection.put('one', { mode: 'plain' }), await connection.put('two', { mode: 'plain' })];
-    const details = await sealFileDetails(
-      { cid: itemOf(stored, 1).cid, name: 'the plans.pdf' },
-      { recipients: parseRecipients(publicKey) },
-    );
-    for (const { fileId } of stored)
-      await fetch(`${receiver.root}v1/storage/${fileId}`, {
-        method: 'PATCH',
-        headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
-        body: JSON.stringify({ details: Buffer.from(details).toString('base64') }),
-      });
-    const { page } = await open(`${receiver.root}files`);
-    await page.locator('#api-key').fill(apiKey);
-    await page.keyboard.press('Enter');
-    const rows = page.locator('#stored-files li');
-    await expect.poll(() => rows.count()).toBe(2);
-    await page.getByText('Show sealed names').click();
-    expect(await violations(page)).toEqual([]);
-    const give = (text: string): Promise<void> =>
-      page.locator('#names-key').setInputFiles([{ name: 'private.key', mimeType: '', buffer: Buffer.from(text) }]);
-    await give('no key');
-    await page.locator('#names-error:not([hidden])').waitFor();
-    await give(privateKey);
-    await expect.poll(() => rows.first().innerText()).toContain('the plans.pdf');
-    expect(await rows.last().innerText()).toMatch(/^3\sbytes, [^]*the name does not belong to this file/);
-    expect(await page.evaluate(readStorage)).toEqual(nothing);
-  });
-
-  inCi('stored files are listed in pages, sent on, and deleted once it is confirmed', async () => {
-    const { apiKey } = await receiver.service.account();
-    const connection = connect({ service: receiver.root, apiKey });
-    await Promise.all(
-      Array.from({ length: 20 }, (_, count) => connection.put(String(count), { name: `${count}.txt` })),
-    );
-    const nameless = [
-      await connection.put('sealed', { mode: 'plain' }),
-      await connection.put('sealed, too', { mode: 'plain' }),
-    ];
-    const { page } = await open(`${receiver.root}files`);
-    await page.locator('#api-key').fill(apiKey);
-    await page.keyboard.press('Enter');
-    const rows = page.locator('#stored-files li');
-    await expect.poll(() => rows.count()).toBe(20);
-    await page.getByRole('heading', { name: 'Today' }).waitFor();
-    expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(18);
-    const shown = nameless.map(({ cid }) => new RegExp(`^Delete \\d+\\sbytes, .* ${cid.slice(0, 16)}…`));
-    for (const name of shown) expect(await page.getByRole('button', { name }).count()).toBe(1);
-    expect(await rows.first().innerText()).toContain('stored as it came');
-    expect(await violations(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Show more' }).click();
-    await expect.poll(() => rows.count()).toBe(22);
-    expect(await page.locator('#stored-files h2').count()).toBe(1);
-
-    await page.getByRole('button', { name: 'Send on 7.txt' }).click();
-    await page.getByRole('button', { name: 'Make the link' }).click();
-    const link = await copiedLink(page);
-    const { files } = await receive(link);
-    expect(first(files).name).toBe('7.txt');
-    expect(await (await first(files).open()).text()).toBe('7');
-    await page.getByRole('button', { name: 'Back to your files' }).click();
-
-    await page.getByRole('button', { name: 'Delete 7.txt' }).click();
-    expect(await violations(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Keep it' }).click();
-    expect(await rows.count()).toBe(22);
-    await page.getByRole('button', { name: 'Delete 7.txt' }).click();
-    await page.getByRole('button', { name: 'Delete', exact: true }).click();
-    await expect.poll(() => rows.count()).toBe(21);
-    expect(await page.getByRole('status').innerText()).toBe('7.txt is deleted. Its key is destroyed.');
-    await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
-    expect((await connection.list({ limit: 100 })).files).toHaveLength(21);
   });
 
   test.runIf(long)('what one page sends in parts, with a password, another page receives', async () => {

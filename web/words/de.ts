@@ -331,6 +331,7 @@ export const de: Words = {
   storedNone: 'Es ist nichts gespeichert.',
   showMore: 'Mehr anzeigen',
   storedAsIs: 'gespeichert, wie es kam',
+  storedDelivery: 'Sendung an einen Posteingang',
   namesTitle: 'Versiegelte Namen anzeigen',
   namesHint:
     'Die Datei private.key Ihres Computers öffnet Namen, die für sie versiegelt sind. Sie bleibt auf dieser Seite.',
@@ -344,6 +345,8 @@ export const de: Words = {
   deletingTitle: 'Diese Datei löschen?',
   deletingText: 'Ihr Schlüssel wird vernichtet, und ihre Links enden. Niemand kann sie mehr öffnen, auch Sie nicht.',
   deletingPlainText: 'Ihre Links enden, und dieser Dienst vergisst sie. Was schon geöffnet wurde, bleibt geöffnet.',
+  deletingDeliveryTitle: 'Diese Sendung löschen?',
+  deletingDeliveryText: 'Die Dateien, die mit ihr kamen, werden auch gelöscht, soweit dieser Dienst sie kennt.',
   deleted: (name) => `${name} ist gelöscht.`,
   keyDestroyed: 'Der Schlüssel ist vernichtet.',
 

@@ -321,6 +321,7 @@ export const en = {
   storedNone: 'Nothing is stored.',
   showMore: 'Show more',
   storedAsIs: 'stored as it came',
+  storedDelivery: 'A delivery to an inbox',
   namesTitle: 'Show sealed names',
   namesHint: 'The file private.key of your computer opens names that were sealed to it. It stays in this page.',
   nameForeign: 'the name does not belong to this file',
@@ -333,6 +334,8 @@ export const en = {
   deletingTitle: 'Delete this file?',
   deletingText: 'Its key is destroyed, and its links end. Nobody can open it again, you included.',
   deletingPlainText: 'Its links end, and this service forgets it. What was opened before stays opened.',
+  deletingDeliveryTitle: 'Delete this delivery?',
+  deletingDeliveryText: 'The files that came with it are deleted, too, where this service knows which they are.',
   deleted: (name: string) => `${name} is deleted.`,
   keyDestroyed: 'Its key is destroyed.',
 

@@ -6,7 +6,7 @@
 import { accountOf } from '../../client/account-key.ts';
 import { shareStored } from '../../client/connection.ts';
 import { identitiesOf } from '../../client/credentials.ts';
-import { handOver } from '../../client/inboxes.ts';
+import { handOver, isDelivery } from '../../client/inboxes.ts';
 import { removeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
 import { changeShare, revokeShare, sendFiles, sharesPage } from '../../client/sharing.ts';
@@ -181,12 +181,13 @@ serveCalls<Sending>({
   async list({ cursor }, { signal }) {
     const page = await http().json(FileList, { path: 'v1/storage', query: { limit: 20, cursor }, signal });
     const files = page.files.map(
-      async ({ fileId, cid, filename, size, createdAt, mode, details }): Promise<StoredView> => ({
+      async ({ fileId, cid, filename, size, createdAt, mode, contentType, details }): Promise<StoredView> => ({
         fileId,
         cid,
         size,
         createdAt,
         isPlain: mode === 'plain',
+        isDelivery: isDelivery({ mode, contentType }),
         ...(filename === null || filename === undefined ? await sealedName(cid, details) : { name: filename }),
       }),
     );
