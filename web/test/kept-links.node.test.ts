@@ -300,7 +300,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await page.locator('#key[open] #key-error', { hasText: text }).waitFor();
       await expect(receive(link)).resolves.toBeDefined();
     };
-    const other = 'This link still opens, and it is not one of this key.';
+    const other = 'This link still opens, but does not belong to this key.';
     await page.getByRole('button', { name: 'Change plans.txt' }).click();
     await page.locator('#changing-opens').fill('30');
     await page.getByRole('button', { name: 'Change it' }).click();
@@ -319,7 +319,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await connection.invitation.revoke(key.id);
     await page.reload();
     await takeBack(page);
-    await refused('This key is not one of this service, or it has ended.');
+    await refused('This key does not belong to this service, or it has ended.');
     await enter(page, apiKey);
     await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back');
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });

@@ -235,7 +235,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       if (leaving === 'Back') await page.locator('#key-no').click();
       if (leaving === 'Escape') await page.keyboard.press('Escape');
       if (leaving === 'another key') {
-        const refused = page.getByText('This link still opens, and it is not one of this key.');
+        const refused = page.getByText('This link still opens, but does not belong to this key.');
         await enter(page, '#key-field', other.apiKey);
         await refused.waitFor();
         pass();

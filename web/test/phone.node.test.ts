@@ -96,7 +96,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(reader, 'opened');
     const receiving = await peakOf(async () => {
       equal(new Uint8Array(present(await downloaded(reader, 'Save film.mkv')).bytes), bytes);
-      const zip = present(await downloaded(reader, 'Save all All 2 files, as one ZIP'));
+      const zip = present(await downloaded(reader, 'Save all Both files, as one ZIP'));
       expect(zip.bytes.length).toBeGreaterThan(fileBytes);
       expect(zip.bytes.includes(Buffer.from('small'))).toBe(true);
       await reader.getByRole('button', { name: 'Show small.txt' }).click();

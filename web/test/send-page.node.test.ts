@@ -186,7 +186,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#compose-button').click();
     await sharing;
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await complaint(page, 'Cancelled. There is no link');
+    await complaint(page, 'Cancelled. Nobody can open');
     expect((await connection.list()).files).toEqual([]);
     expect(await page.locator('#chosen').innerText()).toContain(name);
   });
@@ -249,7 +249,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await page.keyboard.press('Enter');
       await complaint(page, why);
     };
-    await refused('no key', 'This key is not one of this service');
+    await refused('no key', 'This key does not belong to this service');
     const { recipient } = await generateKeys();
     const { link } = await connection.inbox.create({ label: 'inbox', recipient });
     await refused(first(itemOf(link.split('#'), 1).split('.')), 'it lacks share');

@@ -95,7 +95,8 @@ export const de: Words = {
   saveAll: 'Alle speichern',
   saveToFolder: 'In einem Ordner speichern …',
   zipName: 'Dateien.zip',
-  allTogether: (files) => `Alle ${files} Dateien, als eine ZIP-Datei`,
+  allTogether: (files) =>
+    files === 2 ? 'Beide Dateien, als eine ZIP-Datei' : `Alle ${files} Dateien, als eine ZIP-Datei`,
   folderInOne: 'ein Ordner in einer Datei; entpacken Sie sie nach dem Speichern',
   filesChecked:
     'Jede Datei wird beim Speichern geprüft: Sie bekommen genau das, was gesendet wurde, oder eine Fehlermeldung.',
@@ -218,7 +219,7 @@ export const de: Words = {
   sendMore: 'Etwas anderes senden',
   newLink: 'Link erstellen',
   takenTitle: 'Zurückgenommen',
-  takenText: 'Der Link ist beendet, und sein Schlüssel zu den Dateien wurde vernichtet.',
+  takenText: 'Der Link gilt nicht mehr, und sein Schlüssel zu den Dateien wurde vernichtet.',
   takenDeleted: 'Die Dateien sind gelöscht.',
   takenUnopened: 'Niemand hatte ihn geöffnet.',
   takenOpened: (times) =>
@@ -244,9 +245,9 @@ export const de: Words = {
   guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
   guestSize: (size) => `zusammen ${size}`,
   guestEnd: (until) => `Der Link endet mit Ihrer Einladung, am ${until}.`,
-  guestEndedTitle: 'Diese Einladung ist beendet',
+  guestEndedTitle: 'Diese Einladung gilt nicht mehr',
   guestEndedText:
-    'Sie wurde zurückgenommen oder ist abgelaufen. Ihre Links sind beendet, und was mit ihr gesendet wurde, ' +
+    'Sie wurde zurückgenommen oder ist abgelaufen. Ihre Links gelten nicht mehr, und was mit ihr gesendet wurde, ' +
     'ist gelöscht. Bitten Sie um eine neue.',
   linksTitle: 'Ihre Links',
   linksText: 'Mit dieser Einladung erstellt, die neuesten zuerst. Der Dienst weiß nicht, wohin sie führen.',
@@ -267,7 +268,8 @@ export const de: Words = {
     'Das merkt sich dieser Browser von Ihren Links: Namen, Größen und Zeiten. ' +
     'Den Link selbst haben Sie nur einmal gesehen.',
   keptNone:
-    'Dieser Browser merkt sich keine. Das ändert ein Häkchen bei neuen Links. Eingeladen? Ihre Einladung zeigt sie.',
+    'Dieser Browser merkt sich noch keine Links. Setzen Sie dafür das Häkchen unter einem neuen Link. ' +
+    'Eingeladen? Öffnen Sie Ihre Einladung noch einmal: Sie zeigt, was Sie gesendet haben.',
   keepLink: 'In diesem Browser unter „Meine Links“ merken',
   keepLinkHint: 'Namen, Größen und Zeiten, um ihn später zu ändern oder zurückzunehmen. Nicht den Link selbst.',
   keptNow: 'Dieser Browser merkt ihn sich jetzt. Den Link selbst sehen Sie nur hier.',
@@ -276,7 +278,7 @@ export const de: Words = {
   keptActive: (times, until) => `Lässt sich noch ${times === 1 ? 'einmal' : `${times}‑mal`} öffnen, bis zum ${until}.`,
   keptUnknown: 'Der Dienst kennt diesen Link nicht mehr.',
   keptUnasked: 'Der Dienst war nicht zu erreichen. Wie es um den Link steht, ist nicht bekannt.',
-  keptEnded: 'Dieser Link ist beendet und lässt sich nicht mehr ändern.',
+  keptEnded: 'Dieser Link gilt nicht mehr und lässt sich nicht ändern.',
   seenAt: (time) => `Stand: ${time}.`,
   forgetOne: 'Aus der Liste entfernen',
   forgetAll: 'Alles hier vergessen',
@@ -312,7 +314,7 @@ export const de: Words = {
       : `Ihre ${files} Dateien für „${name}“ sind vollständig angekommen.`,
   handMore: 'Mehr senden',
   closedTitle: 'Dieser Posteingang ist geschlossen',
-  closedText: 'Sein Besitzer hat ihn beendet, oder seine Zeit ist um. Bitten Sie um einen neuen Link.',
+  closedText: 'Sein Besitzer hat ihn geschlossen, oder seine Zeit ist um. Bitten Sie um einen neuen Link.',
   unusableTitle: 'Hier lässt sich gerade nichts senden',
 
   inboxReadTitle: 'Ihr Posteingang',
@@ -330,7 +332,7 @@ export const de: Words = {
   newestFirst: 'Die neuesten stehen oben.',
   storedNone: 'Es ist nichts gespeichert.',
   showMore: 'Mehr anzeigen',
-  storedAsIs: 'gespeichert, wie es kam',
+  storedAsIs: 'unverändert gespeichert',
   storedDelivery: 'Sendung an einen Posteingang',
   namesTitle: 'Versiegelte Namen anzeigen',
   namesHint:
@@ -374,8 +376,8 @@ export const de: Words = {
     disk_full: 'Auf diesem Gerät ist nicht genug Platz.',
     aborted: 'Abgebrochen. Es wurde nichts gespeichert.',
     other: 'Auf dieser Seite ging etwas schief. Versuchen Sie es noch einmal.',
-    not_sent: 'Abgebrochen. Es gibt keinen Link, also kann niemand öffnen, was schon gesendet war.',
-    api_key: 'Dieser Schlüssel gehört nicht zu diesem Dienst, oder er ist beendet.',
+    not_sent: 'Abgebrochen. Was schon gesendet war, kann niemand öffnen.',
+    api_key: 'Dieser Schlüssel gehört nicht zu diesem Dienst, oder er gilt nicht mehr.',
     disabled:
       'Wer diesen Dienst betreibt, hat das Konto dazu gesperrt. Gelöscht ist nichts. Versuchen Sie es später wieder.',
     scope: 'Dieser API-Schlüssel darf das nicht.',
@@ -384,7 +386,9 @@ export const de: Words = {
     guest_quota: 'Diese Einladung nimmt gerade nichts mehr an. Nehmen Sie einen Link zurück, oder fragen Sie nach.',
     too_large: 'Eine Datei ist größer, als dieser Dienst annimmt.',
     name: 'Der Name einer Datei hat Zeichen, die sich nicht senden lassen. Benennen Sie sie um.',
-    too_much: 'Das sind zu viele Dateien, oder die Nachricht ist zu lang. Senden Sie weniger auf einmal.',
+    too_much:
+      'Das sind zu viele Dateien, oder die Nachricht ist zu lang. Senden Sie weniger auf einmal, oder einen ' +
+      'Ordner, der als eine ZIP-Datei geht.',
     password: 'Dieses Passwort geht nicht. Geben Sie eines ohne unsichtbare Zeichen ein.',
     public_key: 'Das ist kein öffentlicher Schlüssel. Ein öffentlicher Schlüssel beginnt mit age1.',
     terms: 'Das erlaubt der Dienst nicht. Wählen Sie eine andere Zeit oder eine andere Zahl von Öffnungen.',

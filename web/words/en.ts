@@ -87,7 +87,7 @@ export const en = {
   saveAll: 'Save all',
   saveToFolder: 'Save into a folder …',
   zipName: 'files.zip',
-  allTogether: (files: number) => `All ${files} files, as one ZIP`,
+  allTogether: (files: number) => (files === 2 ? 'Both files, as one ZIP' : `All ${files} files, as one ZIP`),
   folderInOne: 'a folder in one file; unpack it once it is saved',
   filesChecked: 'Each file is checked while it is saved: you get exactly what was sent, or an error.',
   details: 'Details',
@@ -285,7 +285,7 @@ export const en = {
   linkChanged: (about: string) => `${about}: changed.`,
   keyTitle: 'This needs your key',
   keyText: 'To change a link or take it back, enter your API key, or the link of the invitation that you sent it with.',
-  keyOther: 'This link still opens, and it is not one of this key. Enter another one.',
+  keyOther: 'This link still opens, but does not belong to this key. Enter another one.',
   keyLabel: 'API key or invitation',
   keepKey: 'Keep it in this browser',
   keepKeyRisk:
@@ -311,7 +311,7 @@ export const en = {
   inboxKeyHint: 'Drop the file private.key here: “sealpin doctor” names its folder. It is never sent.',
   chooseKey: 'Choose your private key',
   deliveriesTitle: 'What people sent you',
-  deliveriesNone: 'Nothing has come. A link by which others send you files is made by “sealpin inbox create”.',
+  deliveriesNone: 'Nothing has come yet. “sealpin inbox create” makes a link by which others send you files.',
   deliveryForeign: 'Encrypted for another key',
   deliveryGone: 'It is not stored any more',
   deliveryUnnamed: 'From somebody who gave no name',
@@ -359,8 +359,8 @@ export const en = {
     disk_full: 'There is not enough room on this device.',
     aborted: 'Cancelled. Nothing was kept.',
     other: 'Something went wrong in this page. Try again.',
-    not_sent: 'Cancelled. There is no link, so nobody can open what had been sent.',
-    api_key: 'This key is not one of this service, or it has ended.',
+    not_sent: 'Cancelled. Nobody can open what had been sent.',
+    api_key: 'This key does not belong to this service, or it has ended.',
     disabled:
       'The operator of this service has disabled the account that this belongs to. Nothing is deleted. Try again ' +
       'later.',
@@ -370,7 +370,8 @@ export const en = {
     guest_quota: 'This invitation cannot store more now. Take a link back, or ask who invited you.',
     too_large: 'A file is larger than this service takes.',
     name: 'The name of a file has characters that cannot be sent. Rename it.',
-    too_much: 'These are too many files, or the message is too long. Send fewer at once.',
+    too_much:
+      'These are too many files, or the message is too long. Send fewer at once, or a folder, which goes as one ZIP.',
     password: 'This password cannot be used. Enter one without invisible characters.',
     public_key: 'This is not a public key. A public key begins with age1.',
     terms: 'The service does not allow that. Choose another time, or another number of opens.',
