@@ -8,7 +8,19 @@ import type { FileToSend, FormTerms, InvitationView, SenderWords } from './proto
 import { badgeText } from './receiving/file-kind.ts';
 import { sendableName, sendableText, type SendableName } from './sendable-name.ts';
 import { askLimits, type ServiceLimits } from './kept/change-dialog.ts';
-import { announce, byId, dotted, locale, onClick, onSubmit, partsOf, setText, show, words } from './states.ts';
+import {
+  announce,
+  byId,
+  dotted,
+  joinedNames,
+  locale,
+  onClick,
+  onSubmit,
+  partsOf,
+  setText,
+  show,
+  words,
+} from './states.ts';
 import { messageFile } from './choosing/text-message.ts';
 
 /** Choices where the service does not say what it allows. */
@@ -88,6 +100,7 @@ export function roomOf({ files, bytes }: Pick<InvitationView, 'files' | 'bytes'>
 /** Shows the form again, with what is wrong, at the field that it is about. */
 export function composeAgain(problem: string): void {
   show('compose');
+  byId('compose-button', HTMLButtonElement).focus();
   const { public_key: publicKey, password } = words.errors;
   if (problem === publicKey || problem === password) complainAt(problem === password ? 'password' : 'keys', problem);
   else complain(problem);
@@ -101,7 +114,9 @@ export function clearCompose(): void {
 }
 
 function complain(problem: string | undefined): void {
-  setText(byId('compose-error', HTMLParagraphElement), problem);
+  const error = byId('compose-error', HTMLParagraphElement);
+  setText(error, problem);
+  error.scrollIntoView({ block: 'nearest' });
   for (const field of document.querySelectorAll('#compose [aria-invalid]')) field.removeAttribute('aria-invalid');
   if (problem !== undefined) announce(problem);
 }
@@ -135,6 +150,7 @@ function showFiles(): void {
     remove.hidden = purpose?.fixed !== undefined;
     remove.addEventListener('click', () => {
       chosenFiles.splice(index, 1);
+      complain(undefined);
       showFiles();
       // The focus goes to the next file, or to the chooser after the last one.
       const next = document.querySelector<HTMLElement>(`#remove-${Math.min(index, chosenFiles.length - 1)}`);
@@ -156,7 +172,7 @@ function addFiles(added: Iterable<FileToSend>, left: readonly string[] = []): vo
   const all = [...added];
   if (all.length + left.length === 0 || purpose?.fixed !== undefined) return;
   chosenFiles.push(...all.map(sendable));
-  const leftOut = left.length === 0 ? undefined : words.leftOut(left.join(', '));
+  const leftOut = left.length === 0 ? undefined : words.leftOut(joinedNames(left));
   complain(leftOut);
   showFiles();
   const changed = all.filter(({ name }) => sendableName(name) !== undefined).length;
@@ -268,10 +284,12 @@ export function startCompose(): void {
     isOpen: () => !byId('compose', HTMLElement).hidden && purpose?.fixed === undefined && !isOff(),
     take: addFiles,
   });
-  byId('terms', HTMLDetailsElement).addEventListener('change', () => {
-    showWays();
-    showTerms();
-  });
+  for (const id of ['terms', 'note'])
+    byId(id, HTMLElement).addEventListener('change', () => {
+      complain(undefined);
+      showWays();
+      showTerms();
+    });
   onSubmit('compose-form', submit);
   onClick('compose-back', () => purpose?.back?.());
 }

@@ -6,7 +6,7 @@ import { startSending } from './engine-client.ts';
 import { describeSendingFailure, isOver } from './failure-words.ts';
 import { removeLeftBehind } from './kept/left-behind.ts';
 import { elsewhere, sendingProblem, showProblem } from './problem-section.ts';
-import type { InvitationView } from './protocol.ts';
+import type { InvitationView, Sending } from './protocol.ts';
 import { byId, hideAccountPages, locale, onClick, root, show, translate, words } from './states.ts';
 import { startOtherLinks } from './stay-open.ts';
 import { transfer } from './transfer.ts';
@@ -19,14 +19,20 @@ async function findInbox(text: string): Promise<void> {
   inboxLink = text;
   show('wait');
   try {
-    const found = await inboxEngine.call('findInbox', { text, root });
+    const found = await askInbox();
     if ('host' in found) return showProblem(elsewhere(found));
     inboxName = found.name;
-    showLimits(limitsText(found));
     composeNew();
   } catch (error) {
     showInboxProblem(error);
   }
+}
+
+/** Asks for what the inbox takes, and shows it. */
+async function askInbox(): Promise<ReturnType<Sending['findInbox']>> {
+  const found = await inboxEngine.call('findInbox', { text: inboxLink, root });
+  if ('name' in found) showLimits(limitsText(found));
+  return found;
 }
 
 function showInboxProblem(error: unknown): void {
@@ -62,6 +68,8 @@ async function deliverFiles({ files, words: said }: ComposedDraft): Promise<void
   } catch (error) {
     if (isOver(error)) return showInboxProblem(error);
     composeAgain(describeSendingFailure(error, words));
+    // What had been sent has taken of the limits.
+    await askInbox().catch(() => undefined);
   }
 }
 

@@ -159,7 +159,11 @@ async function openLink(): Promise<void> {
 
 /** Asks how often the share still opens, which a wrong password uses up as well. */
 async function noteOpening(): Promise<void> {
-  setUsedUp((await receivingEngine.call('opensLeft', undefined).catch(() => undefined)) === 0);
+  const opensLeft = await receivingEngine.call('opensLeft', undefined).catch(() => undefined);
+  setUsedUp(opensLeft === 0);
+  if (asked?.kind !== 'share' || !opensLeft) return;
+  asked = { ...asked, opensLeft };
+  byId('asked-text', HTMLParagraphElement).textContent = opensText(asked);
 }
 
 /** Lets the page be closed: all of its files are saved. */

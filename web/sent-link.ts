@@ -1,12 +1,12 @@
 /** The state in which a link was made: its QR code, copying, keeping, changing, taking back. */
 import { generate } from 'lean-qr/nano';
 import { dayText } from './amounts.ts';
-import type { Engine } from './engine-client.ts';
+import { isEngineError, type Engine } from './engine-client.ts';
 import { attempt } from './attempt.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './kept/change-dialog.ts';
 import { forgetLink, keepLink, noteOpens, type KeptLink } from './kept/kept-links.ts';
 import type { LinkView, Sending } from './protocol.ts';
-import { announce, byId, locale, onClick, setText, show, words } from './states.ts';
+import { announce, byId, hasFocusOf, locale, onClick, setText, show, words } from './states.ts';
 import { showCopied } from './receiving/copy-button.ts';
 import { holdOpen } from './stay-open.ts';
 
@@ -50,7 +50,7 @@ export function showLink(view: LinkView, files: KeptLink['files']): void {
 
 /** Says until when and how often the link opens. */
 function showTerms({ opens, expiresAt }: { opens: number; expiresAt: string }): void {
-  byId('sent-terms', HTMLParagraphElement).textContent = words.opensUntil(opens, dayText(expiresAt, locale));
+  setText(byId('sent-terms', HTMLParagraphElement), words.opensUntil(opens, dayText(expiresAt, locale)));
 }
 
 /** Black on white in both colour schemes: some readers know no other. */
@@ -83,6 +83,7 @@ async function copy(): Promise<void> {
 /** Has this browser keep what the link leads to, or forget it. */
 async function keep(link: KeptLink, wanted: boolean): Promise<void> {
   const said = byId('keep-said', HTMLParagraphElement);
+  const hadFocus = document.activeElement === tick;
   tick.disabled = true;
   const isDone = await (wanted ? keepLink(link) : forgetLink(link.shareId)).then(
     () => true,
@@ -95,6 +96,7 @@ async function keep(link: KeptLink, wanted: boolean): Promise<void> {
   announce(said.textContent);
   tick.checked = isKept;
   tick.disabled = false;
+  if (hadFocus && hasFocusOf(tick)) tick.focus();
 }
 
 /** Hands the link to the system's dialog, which passes it on to other programs. */
@@ -111,6 +113,8 @@ async function passOn(): Promise<void> {
 async function attemptOn(link: KeptLink, work: () => Promise<void>, button?: HTMLButtonElement): Promise<void> {
   const textOf = (failure: unknown): string | undefined => {
     const text = changeFailureText(failure);
+    const isOver = isEngineError(failure, 'gone', 'not_found');
+    if (isShown(link) && isOver) setText(byId('sent-terms', HTMLParagraphElement), undefined);
     if (isShown(link)) return text;
     announce(`${namesText(link)}: ${text}`);
     return undefined;

@@ -70,8 +70,12 @@ export function hideAccountPages(): void {
 
 let isFirst = true;
 
-/** Shows one section. Its heading names the tab, and gets the focus, but for the first one. */
+/**
+ * Shows one section. Its heading names the tab, and gets the focus, but for the first one. What was
+ * read out is of the section before.
+ */
 export function show(id: string): void {
+  byId('status', HTMLParagraphElement).textContent = '';
   for (const section of document.querySelectorAll('main > section'))
     (section as HTMLElement).hidden = section.id !== id;
   const heading = byId(`${id}-title`, HTMLHeadingElement);
@@ -102,6 +106,13 @@ export const hasFocusOf = (control: HTMLElement): boolean =>
 /** Joins what there is of some texts. */
 export const dotted = (...texts: (string | undefined)[]): string =>
   texts.filter((each) => each !== undefined).join(' · ');
+
+/** Letters of writings from right to left. */
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
+
+/** Joins names, of which none turns what is around it. */
+export const joinedNames = (names: readonly string[]): string =>
+  names.map((name) => (rightToLeft.test(name) ? `\u2068${name}\u2069` : name)).join(', ');
 
 /** Sets a text, or hides its element. */
 export function setText(element: HTMLElement, text: string | undefined): void {

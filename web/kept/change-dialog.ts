@@ -5,7 +5,7 @@ import { durationText } from '../amounts.ts';
 import { isEngineError } from '../engine-client.ts';
 import { describeSendingFailure } from '../failure-words.ts';
 import type { Sending } from '../protocol.ts';
-import { byId, onClick, onSubmit, locale, words } from '../states.ts';
+import { byId, joinedNames, onClick, onSubmit, locale, words } from '../states.ts';
 import type { KeptLink } from './kept-links.ts';
 
 /** Choices, from now, as far as the service allows them. */
@@ -60,9 +60,9 @@ export function startChanging(): (
 
 /** The names of what a link leads to. */
 export function namesText({ files }: Pick<KeptLink, 'files'>): string {
-  const names = files.slice(0, shownNames).map(({ name }) => name);
-  const more = files.length - names.length;
-  return more === 0 ? names.join(', ') : words.keptMore(names.join(', '), more);
+  const names = joinedNames(files.slice(0, shownNames).map(({ name }) => name));
+  const more = files.length - shownNames;
+  return more > 0 ? words.keptMore(names, more) : names;
 }
 
 /** A sentence about why a link was not changed or taken back. */

@@ -7,7 +7,20 @@ import { confirmFirst } from '../confirm-dialog.ts';
 import { EngineError, isEngineError, startSending, type CallOptions, type Engine } from '../engine-client.ts';
 import { forgetOpening } from '../kept-opening.ts';
 import type { Sending } from '../protocol.ts';
-import { announce, byId, onSubmit, locale, partsOf, root, setText, show, translate, words } from '../states.ts';
+import {
+  announce,
+  byId,
+  focusRow,
+  joinedNames,
+  onSubmit,
+  locale,
+  partsOf,
+  root,
+  setText,
+  show,
+  translate,
+  words,
+} from '../states.ts';
 import { changeFailureText, namesText, startChanging, type EnteredTerms } from './change-dialog.ts';
 import {
   forgetEverything,
@@ -105,9 +118,12 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
     element,
     opens: link.opens,
     showSeen(seen) {
+      const hadFocus = element.contains(document.activeElement);
       status.textContent = stateText(seen);
       for (const button of buttons) button.hidden = (button === forget) === (seen.state === 'active');
       if (seen.state === 'unasked') for (const button of buttons) button.hidden = true;
+      const index = [...keptLinkList.children].indexOf(element);
+      if (hadFocus) focusRow(keptLinkList, index, byId('kept-title', HTMLHeadingElement));
     },
   };
   const submit = (terms: EnteredTerms) =>
@@ -146,9 +162,10 @@ async function takeBackKept(sender: Engine<Sending>, link: KeptLink, { showSeen 
 
 async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<void> {
   await forgetLink(shareId);
+  const index = [...keptLinkList.children].indexOf(element);
   element.remove();
-  byId('kept-title', HTMLHeadingElement).focus();
   await showText();
+  focusRow(keptLinkList, index, byId('kept-title', HTMLHeadingElement));
 }
 
 async function change(sender: Engine<Sending>, link: KeptLink, terms: EnteredTerms, row: KeptLinkRow): Promise<void> {
@@ -221,7 +238,7 @@ function askForKey(sender: Engine<Sending>, go: () => void, why: string | undefi
 /** Says what is kept here, by looking. */
 async function showText(): Promise<void> {
   const [links, key, signers] = [await keptLinks(), await keptKey(), await keptSigners()];
-  const names = signers.map(({ name }) => name).join(', ');
+  const names = joinedNames(signers.map(({ name }) => name));
   setText(byId('kept-signers', HTMLParagraphElement), names === '' ? undefined : words.keptSigners(names));
   byId('kept-text', HTMLParagraphElement).textContent = links.length === 0 ? words.keptNone : words.keptText;
   byId('kept-none', HTMLParagraphElement).hidden = links.length > 0;
