@@ -1,4 +1,4 @@
-/** A pattern in an expected object is compared with the text that is found. */
+/** What `toEqual` and `toMatchObject` take for equal. */
 import { expect, test } from 'vitest';
 
 test('a pattern matches a text that it describes, at any depth, and no other', () => {
@@ -17,4 +17,12 @@ test('a pattern matches nothing but texts, and itself', () => {
   }
   expect(() => expect({}).toMatchObject({ value: /text/ })).toThrow('to match object');
   expect({ value: /text/ }).toMatchObject({ value: /text/ });
+});
+
+test('bytes are equal to the same bytes, at any depth, and to no others', () => {
+  for (const of of [(bytes: number[]) => Buffer.from(bytes), (bytes: number[]) => Uint8Array.from(bytes)]) {
+    expect({ bytes: [of([1, 2])] }).toEqual({ bytes: [of([1, 2])] });
+    for (const other of [[1, 3], [1], [1, 2, 3], []]) expect([of([1, 2])]).not.toEqual([of(other)]);
+  }
+  expect(Buffer.from([1])).not.toEqual(Uint8Array.of(1));
 });
