@@ -1,11 +1,11 @@
 /** Tables of an account's object: what becomes of the rows of each when it is restored. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { BackupPage } from '../../../shared/api.ts';
 import { generateKeyPair, parseRecipients } from '../../../shared/crypto/index.ts';
 import { sealFileDetails } from '../../../shared/link/index.ts';
 import { client, jsonOf, problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { first } from '../../../testkit/present.ts';
-import { adminToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { dayMs, hourMs, invite, share, soon, store } from '../invitations/guest.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { replacedBy } from './rotating.ts';
@@ -50,9 +50,8 @@ const restored: Record<string, readonly string[] | undefined> = {
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
 });
-afterAll(() => service.close());
 const operator = () => client(service.url, adminToken);
 
 /** @param read called with each page before the next one is read */

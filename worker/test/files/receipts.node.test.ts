@@ -3,8 +3,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { receiptDays } from '../../../shared/api.ts';
 import { dayMs } from '../../../shared/time.ts';
-import { startService } from '../../../testkit/service.ts';
-import { problemOf } from '../../../testkit/api-client.ts';
+import { sharedService, withSettings } from '../../../testkit/service.ts';
+import { client, problemOf } from '../../../testkit/api-client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
 import { PinRemovals } from '../../objects/pin/pin-removals.ts';
@@ -15,7 +15,6 @@ import type { RemovedPin } from '../../../shared/api.ts';
 import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
-import { newOwner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
 
 const reference = { cid: 'a CID', service: 'a', account: 'an account', fileId: 'a file' };
@@ -155,21 +154,17 @@ it('a receipt of this version waits for what the pin says', () => {
 });
 
 it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot be read', async (name) => {
-  const service = await startService({ vars: { [name]: 'a month' } });
-  try {
-    const { call } = await newOwner(service);
-    const { fileId } = await call.store('plain', 'still there');
-    const terms = { record: 'AAAA', files: [fileId], password: false };
-    const { id } = await call.createShare(terms);
-    for (const response of [
-      call.ask('deleteShare', { shareId: id }),
-      call.ask('deleteFile', { fileId }),
-      call.ask('deleteFiles', { files: [fileId] }),
-    ])
-      expect(await problemOf(response)).toBe('500 misconfigured');
-    expect(await call.getShare({ shareId: id })).toMatchObject({ state: 'active' });
-    expect((await call.ask('getFile', { fileId })).status).toBe(200);
-  } finally {
-    await service.close();
-  }
+  const { url, account } = await sharedService();
+  const call = client(url, (await account()).apiKey, withSettings({ [name]: 'a month' }));
+  const { fileId } = await call.store('plain', 'still there');
+  const terms = { record: 'AAAA', files: [fileId], password: false };
+  const { id } = await call.createShare(terms);
+  for (const response of [
+    call.ask('deleteShare', { shareId: id }),
+    call.ask('deleteFile', { fileId }),
+    call.ask('deleteFiles', { files: [fileId] }),
+  ])
+    expect(await problemOf(response)).toBe('500 misconfigured');
+  expect(await call.getShare({ shareId: id })).toMatchObject({ state: 'active' });
+  expect((await call.ask('getFile', { fileId })).status).toBe(200);
 });

@@ -192,12 +192,10 @@ describe('a rate limit', () => {
   });
 
   it('that is told in a wrong form is a fault of the configuration', async () => {
-    const service = await startService({ ratelimits, vars: { ADDRESS_LIMIT_POLICY: 'plenty' } });
-    try {
-      expect(await problemOf(fetch(`${service.url}/v1/health?live`))).toBe('500 misconfigured');
-    } finally {
-      await service.close();
-    }
+    const headers = withSettings({ ADDRESS_LIMIT: 'any', ADDRESS_LIMIT_POLICY: 'plenty' });
+    expect(await problemOf(fetch(`${(await sharedService()).url}/v1/health?live`, { headers }))).toBe(
+      '500 misconfigured',
+    );
   });
 
   it('is told as wrangler.toml sets it', async () => {

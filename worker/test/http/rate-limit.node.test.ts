@@ -16,16 +16,23 @@ import {
 
 describe('a body', () => {
   const limit = 1000;
+  const limited = withSettings({ MAX_UPLOAD_BYTES: String(limit) });
   let service: Service;
   let call: Client;
   beforeAll(async () => {
-    service = await startService({ vars: { MAX_UPLOAD_BYTES: String(limit) } });
-    call = client(service.url, (await service.account()).apiKey);
+    service = await sharedService();
+    call = client(service.url, (await service.account()).apiKey, limited);
   });
-  afterAll(() => service.close());
 
-  /** Sends bytes by hand and gives what comes back until the connection ends or enough has come. */
-  function exchange(head: string[], body: (write: (bytes: string) => void) => void): Promise<string> {
+  /**
+   * Sends bytes by hand and gives what comes back until the connection ends or enough has come.
+   * @param settings of the request
+   */
+  function exchange(
+    head: string[],
+    body: (write: (bytes: string) => void) => void,
+    settings: Record<string, string> = limited,
+  ): Promise<string> {
     const { hostname, port } = new URL(service.url);
     return new Promise((resolve, reject) => {
       const socket = connect(Number(port), hostname);
@@ -39,9 +46,9 @@ describe('a body', () => {
           socket.destroy();
         }
       });
-      socket.write(
-        [...head, `Host: ${new URL(service.url).host}`, `Authorization: Bearer ${call.apiKey}`, '', ''].join('\r\n'),
-      );
+      const fields = { Host: `${hostname}:${port}`, Authorization: `Bearer ${call.apiKey}`, ...settings };
+      const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}`);
+      socket.write([...head, ...lines, '', ''].join('\r\n'));
       body((bytes) => socket.write(bytes));
     });
   }
@@ -64,18 +71,11 @@ describe('a body', () => {
   });
 
   it('that announces more than any file can have is refused where there is no limit, too', async () => {
-    const free = await sharedService();
-    const limited = [service, call] as const;
-    try {
-      [service, call] = [free, client(free.url, (await free.account()).apiKey)];
-      for (const mode of ['plain', 'encrypted']) {
-        const head = [`POST /v1/storage/${mode} HTTP/1.1`, 'Content-Disposition: inline; filename=x'];
-        const response = await exchange([...head, `Content-Length: ${Number.MAX_SAFE_INTEGER}`], () => undefined);
-        expect(response).toMatch(/^HTTP\/1.1 413 /);
-        expect(response).toContain('"code":"too_large"');
-      }
-    } finally {
-      [service, call] = limited;
+    for (const mode of ['plain', 'encrypted']) {
+      const head = [`POST /v1/storage/${mode} HTTP/1.1`, 'Content-Disposition: inline; filename=x'];
+      const response = await exchange([...head, `Content-Length: ${Number.MAX_SAFE_INTEGER}`], () => undefined, {});
+      expect(response).toMatch(/^HTTP\/1.1 413 /);
+      expect(response).toContain('"code":"too_large"');
     }
   });
 
@@ -311,17 +311,17 @@ describe('S86: a page in a browser', () => {
   });
 
   it.skipIf(guarded)('of every origin may ask and read where the operator says *', async () => {
-    const open = await startService({ vars: { CORS_ORIGINS: '*' } });
-    try {
-      const headers = { Origin: 'https://anybody.example', 'Access-Control-Request-Method': 'POST' };
-      const preflight = await fetch(`${open.url}/v1/storage/plain`, { method: 'OPTIONS', headers });
-      const response = await fetch(`${open.url}/v1/storage`, { headers });
-      for (const each of [preflight, response]) {
-        expect(each.headers.get('Access-Control-Allow-Origin')).toBe('*');
-        expect(each.headers.get('Access-Control-Allow-Credentials')).toBeNull();
-      }
-    } finally {
-      await open.close();
+    const { url } = await sharedService();
+    const headers = {
+      Origin: 'https://anybody.example',
+      'Access-Control-Request-Method': 'POST',
+      ...withSettings({ CORS_ORIGINS: '*' }),
+    };
+    const preflight = await fetch(`${url}/v1/storage/plain`, { method: 'OPTIONS', headers });
+    const response = await fetch(`${url}/v1/storage`, { headers });
+    for (const each of [preflight, response]) {
+      expect(each.headers.get('Access-Control-Allow-Origin')).toBe('*');
+      expect(each.headers.get('Access-Control-Allow-Credentials')).toBeNull();
     }
   });
 

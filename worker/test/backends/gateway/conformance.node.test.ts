@@ -4,7 +4,7 @@
  * about something else.
  */
 import { CarBlockIterator } from '@ipld/car/iterator';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   carHeader,
   carSection,
@@ -15,8 +15,8 @@ import {
   sha256,
 } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
-import { sharedService, startService, type Service } from '../../../../testkit/service.ts';
-import { bytesOf, problemOf } from '../../../../testkit/api-client.ts';
+import { sharedService, withSettings, type Service } from '../../../../testkit/service.ts';
+import { bytesOf, client, problemOf } from '../../../../testkit/api-client.ts';
 import { newOwner } from '../../stored-state.ts';
 import { present } from '../../../../testkit/present.ts';
 
@@ -174,12 +174,12 @@ describe('the form of a response', () => {
 });
 
 test('a service whose operator turned the gateway off serves its files to their owners alone', async () => {
-  const closed = await startService({ vars: { PUBLIC_GATEWAY: 'off' } });
-  onTestFinished(() => closed.close());
-  const { call } = await newOwner(closed);
+  const { url, account } = await sharedService();
+  const headers = withSettings({ PUBLIC_GATEWAY: 'off' });
+  const call = client(url, (await account()).apiKey, headers);
   const stored = await call.store('plain', text);
   for (const path of [stored.cid, `${stored.cid}?format=raw`, 'bafkqaaa?format=raw'])
-    expect(await problemOf(fetch(`${closed.url}/ipfs/${path}`))).toBe('404 not_found');
+    expect(await problemOf(fetch(`${url}/ipfs/${path}`, { headers }))).toBe('404 not_found');
   const own = await call.ask('getFile', { fileId: stored.fileId }, { headers: { Accept: 'application/octet-stream' } });
   expect({ status: own.status, text: await own.text() }).toEqual({ status: 200, text });
 });
