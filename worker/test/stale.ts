@@ -1,10 +1,12 @@
 /**
- * The Worker before a KV that is stale: once it is frozen, it answers as it stood then, misses too.
+ * The Worker of `clock.ts` before a KV that is stale: once it is frozen, it answers as it stood
+ * then, misses too.
  */
-import worker from '../index.ts';
-import type { Env } from '../env.ts';
+import worker from './clock.ts';
 
-export { Account, Metrics, Pin, Share } from '../index.ts';
+export { Account, Metrics, Pin, Share } from './clock.ts';
+
+type Env = Parameters<typeof worker.fetch>[1];
 
 let frozen: Map<string, string> | undefined;
 

@@ -211,13 +211,14 @@ describe('the end of an invitation', () => {
     const { fileId, cid } = await store(guest);
     const link = await share(guest, [fileId]);
     await begin(guest, mib);
-    await owner.object.fail('commit', 'late');
+    await owner.object.fail('commit', 'held');
     const late = ask(guest, 'on its way', soon(hourMs));
     await expect.poll(() => owner.object.awaits('commit')).toBe(false);
     expect(await owner.call.revokeKey({ id: guest.id })).toMatchObject({
       revoked: [guest.id],
       shares: [{ id: link.id }],
     });
+    await owner.object.fail('commit', 'let go');
     expect(await problemOf(late)).toBe('401 unauthorized');
     expect(await problemOf(guest.ask('listShares'))).toBe('401 unauthorized');
     expect(await stateOf(link)).toBe('revoked');
@@ -251,10 +252,11 @@ describe('the end of an invitation', () => {
 
   it('comes at its date to what is on its way', async () => {
     const brief = await invite(owner.call, { forMs: hourMs });
-    await owner.object.fail('commit', 'late');
+    await owner.object.fail('commit', 'held');
     const late = ask(brief, 'on its way', soon(hourMs - minuteMs));
     await expect.poll(() => owner.object.awaits('commit')).toBe(false);
     await owner.object.wait(hourMs);
+    await owner.object.fail('commit', 'let go');
     expect(await problemOf(late)).toBe('401 unauthorized');
   });
 

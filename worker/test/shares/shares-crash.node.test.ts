@@ -117,9 +117,12 @@ describe('a share that is made at the second attempt', () => {
 
   it('is refused while the first is made, and leaves it alone', async () => {
     const id = newShareId();
-    await owner.object.fail('create', 'late');
-    const [one, other] = await Promise.all([make(id), make(id)]);
-    expect([one.status, other.status]).toEqual(expect.arrayContaining([201, 503]));
+    await owner.object.fail('create', 'held');
+    const earlier = make(id);
+    await expect.poll(() => owner.object.awaits('create')).toBe(false);
+    expect((await make(id)).status).toBe(503);
+    await owner.object.fail('create', 'let go');
+    expect((await earlier).status).toBe(201);
     await owner.object.ring(longMs);
     expect((await open(id)).status).toBe(200);
   });
@@ -137,12 +140,14 @@ describe('a share that is made at the second attempt', () => {
       const by = await newOwner(service);
       const file = await store(by.call, minuteMs / dayMs);
       const { apiKey, key } = await by.call.createKey({ label: 'k', scopes: ['share'] });
-      await by.object.fail('create', 'late');
+      await by.object.fail('create', 'held');
       const asked = problemOf(
         client(service.url, apiKey).ask('createShare', { ...requested(id), files: [file.fileId] }),
       );
       await expect.poll(async () => (await by.object.rows('share')).length).toBe(1);
+      await expect.poll(() => by.object.awaits('create')).toBe(false);
       await end({ by, fileId: file.fileId, keyId: key.id });
+      await by.object.fail('create', 'let go');
       expect(await asked).toBe('409 conflict');
       await by.object.ring(longMs);
       expect((await open(id)).status).toBe(200);
@@ -192,10 +197,12 @@ it('a file that is deleted while its share is made ends the share, even where th
 });
 
 it('a share whose file was deleted before its record came is refused, and ended', async () => {
-  await owner.object.fail('create', 'late');
+  await owner.object.fail('create', 'held');
   const asked = problemOf(make());
   const id = await making();
+  await expect.poll(() => owner.object.awaits('create')).toBe(false);
   await jsonOf(remove(`/v1/storage/${fileId}`));
+  await owner.object.fail('create', 'let go');
   expect(await asked).toBe('409 conflict');
   await expectNothing(id);
 });
