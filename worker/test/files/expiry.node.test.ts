@@ -1,10 +1,9 @@
 /** Files that expire, and the receipts of files that are gone. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { DeletedFiles, Receipt, StoredFile } from '../../../shared/api.ts';
-import { sharedService, startService, type Service } from '../../../testkit/service.ts';
-import { changeDatabases, keepState } from '../kept-state.ts';
-import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
-import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
+import { sharedService, type Service } from '../../../testkit/service.ts';
+import { jsonOf, problemOf } from '../../../testkit/api-client.ts';
+import { newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
@@ -231,29 +230,4 @@ describe('many files', () => {
       expect(await problemOf(remove(files, own))).toBe('400 invalid_request');
     expect(await own.object.rows('file')).toHaveLength(stored - deleted);
   });
-});
-
-it('files expire in an account from a version in which they did not', async () => {
-  const kept = await keepState('expiry');
-  const start = () => startService({ entry: 'worker/test/clock.ts', ...kept });
-  let older = await start();
-  try {
-    const { id, call } = await newOwner(older);
-    const { fileId } = await call.store('encrypted', 'stored before');
-    await older.close();
-    await changeDatabases(kept.dir, (db) => {
-      db.exec('DROP TABLE IF EXISTS file_detail; DROP TABLE IF EXISTS file_tag; DROP TABLE IF EXISTS receipt');
-    });
-    older = await start();
-    const own = { id, call: client(older.url, call.apiKey), object: accountObject(older, id) };
-    expect((await own.call.ask('getFileContent', { fileId })).status).toBe(200);
-    const { fileId: expiring } = await store('encrypted', inMs(minuteMs), own);
-    await own.object.ring(2 * minuteMs);
-    expect(await jsonOf(receiptOf(expiring, own))).toMatchObject({ reason: 'expired' });
-    await own.call.deleteFile({ fileId });
-    expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'deleted' });
-  } finally {
-    await older.close();
-    await kept.close();
-  }
 });
