@@ -26,8 +26,8 @@ test('one seed gives one history, byte by byte', async () => {
   expect((await runPlan(code, briefly('8'))).digest).not.toBe(first.digest);
 });
 
-test.for(ci ? ['2', '3'] : ['2'])('nothing is violated in half a year of the seed %s', async (seed) => {
-  const run = await runPlan(code, planOf(code, seed, 0.5));
+test.for(ci ? ['2', '3'] : ['2'])('nothing is violated in months of the seed %s', async (seed) => {
+  const run = await runPlan(code, planOf(code, seed, ci ? 0.5 : 0.2));
   expect(run.violation, run.history.join('\n')).toBeUndefined();
 });
 
@@ -81,19 +81,24 @@ test.for(['lose', 'damage'] as const)('a bucket may %s the index of a file, or i
   expect(violation).toBeUndefined();
 });
 
-test.for([
+const refused = [
   ['--seeds', '1,000'],
   ['--seeds', '0'],
   ['--from', '1.5'],
   ['--processes', ''],
   ['--years', 'ten'],
-])('the command refuses %s %s, instead of running nothing', (flags) => {
-  const command = join(import.meta.dirname, '../index.ts');
-  const { status, stderr, stdout } = spawnSync(process.execPath, [command, ...flags], {
-    encoding: 'utf8',
-  });
-  expect({ status, stderr, stdout }).toMatchObject({ status: 2, stderr: expect.stringContaining(flags[0] ?? '') });
-});
+] as const;
+// One of the numbers that are whole, and the one that is not.
+test.for(refused.filter((_, at) => ci || at % 4 === 0))(
+  'the command refuses %s %s, instead of running nothing',
+  (flags) => {
+    const command = join(import.meta.dirname, '../index.ts');
+    const { status, stderr, stdout } = spawnSync(process.execPath, [command, ...flags], {
+      encoding: 'utf8',
+    });
+    expect({ status, stderr, stdout }).toMatchObject({ status: 2, stderr: expect.stringContaining(flags[0] ?? '') });
+  },
+);
 
 test('the model is one that can be read: at most 500 lines', () => {
   const lines = ['model', 'quotas', 'promises', 'denials'].map(

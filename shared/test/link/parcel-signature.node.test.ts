@@ -2,6 +2,7 @@
  * Signed parcels: what is told apart, and a program in Python that was written from docs/links.md.
  */
 import { execFileSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -23,6 +24,7 @@ import { keyPairOf } from '../../crypto/keys/key-file.ts';
 import { readAll } from '../../streams/read-all.ts';
 import { encodeParcel, openParcel, openParcelWith, sealParcel, sealParcelTo, type Parcel } from '../../link/index.ts';
 import { inDirectory, programPath, withProgram } from '../../../testkit/programs/programs.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -132,7 +134,9 @@ describe('a signed parcel', () => {
   test('with each byte changed is never valid', async () => {
     const text = new TextDecoder().decode(encodeParcel(parcel, { ...here, signer, recipients: [] })).trimEnd();
     const states = new Set<string>();
-    for (let at = 0; at < text.length; at += 1) {
+    // The short form begins where chance says, so that its runs together try each.
+    const step = ci ? 1 : 4;
+    for (let at = randomInt(step); at < text.length; at += step) {
       const changed = new TextEncoder().encode(text.slice(0, at) + (text[at] === 'x' ? 'y' : 'x') + text.slice(at + 1));
       states.add(
         await stateOf(changed).then(

@@ -1,6 +1,7 @@
 /** Uploads whose API key ends after their last bytes, and before their file is stored. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { client, problemOf, signedPath, type Client } from '../../../testkit/api-client.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { hourMs, soon, store } from '../invitations/guest.ts';
@@ -47,8 +48,11 @@ const ends: Record<string, { told: string; end(owner: Owner, key: Writer): Promi
   },
 };
 
-describe.each(Object.entries(ends))('an upload whose key %s stores nothing', (_, { told, end }) => {
-  it.each(Object.entries(ways))('%s', async (_way, prepare) => {
+describe.each(Object.entries(ends))('an upload whose key %s stores nothing', (name, { told, end }) => {
+  // In the short form each end, and each way, with some of the others.
+  const turn = Object.keys(ends).indexOf(name);
+  const tried = Object.entries(ways).filter((_, at) => ci || (at + turn) % 2 === 0);
+  it.each(tried)('%s', async (_way, prepare) => {
     const owner = await newOwner(service);
     const writer = await owner.call.withKey(['write'], { expiresAt: soon(hourMs) });
     const send = await prepare(writer);

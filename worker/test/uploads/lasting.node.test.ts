@@ -70,7 +70,7 @@ async function partsOf(owner: Owner): Promise<string[]> {
 
 it('the parts of an upload in one request stay for as long as its pin may take', async () => {
   const owner = await newOwner(service);
-  const bytes = random(48 * mib);
+  const bytes = random(17 * mib);
   await owner.object.fail('commit', 'held');
   const stored = owner.call.store('plain', bytes);
   await expect.poll(() => owner.object.awaits('commit'), { timeout: 20_000 }).toBe(false);

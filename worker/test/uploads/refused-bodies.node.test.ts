@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Problem } from '../../../shared/api.ts';
 import { problemOf } from '../../../testkit/api-client.ts';
+import { ci } from '../../../testkit/long-run.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import {
@@ -46,24 +47,28 @@ const digest = (bytes: Uint8Array) => ({
 });
 
 describe.each(modes)('PATCH, %s', (mode) => {
-  it.each([
+  const stalling = [
     ['behind what arrived', {}, 7],
     ['where it began, with a digest', digest(random(100)), 0],
-  ])('whose body stalls is 423, which clients wait for, and continues %s', async (_, headers, recorded) => {
-    const bytes = random(100);
-    const { path } = await create(owner.call, mode, bytes.length);
-    const response = await patch(owner.call, path, 0, inChunks(bytes.subarray(0, 7), false), headers);
-    expect(response.headers.get('Retry-After')).toBe('2');
-    const { detail } = await response.clone().json<Problem>();
-    expect(detail).toBe('the body broke off or stalled; HEAD tells how much of it is recorded');
-    expect(await problemOf(response)).toBe('423 upload_busy');
-    expect(await offsetOf(owner.call, path)).toBe(recorded);
-    await expectStored(owner.call, await patch(owner.call, path, recorded, bytes.subarray(recorded)), bytes);
-  });
+  ] as const;
+  it.each(stalling.filter(([, , recorded]) => ci || (recorded === 0) === (mode === 'plain')))(
+    'whose body stalls is 423, which clients wait for, and continues %s',
+    async (_, headers, recorded) => {
+      const bytes = random(100);
+      const { path } = await create(owner.call, mode, bytes.length);
+      const response = await patch(owner.call, path, 0, inChunks(bytes.subarray(0, 7), false), headers);
+      expect(response.headers.get('Retry-After')).toBe('2');
+      const { detail } = await response.clone().json<Problem>();
+      expect(detail).toBe('the body broke off or stalled; HEAD tells how much of it is recorded');
+      expect(await problemOf(response)).toBe('423 upload_busy');
+      expect(await offsetOf(owner.call, path)).toBe(recorded);
+      await expectStored(owner.call, await patch(owner.call, path, recorded, bytes.subarray(recorded)), bytes);
+    },
+  );
 
   const ways = ['with a length', 'in chunks'].flatMap((how) => ['', ' and a digest'].map((checked) => how + checked));
-  const extra = [1, 3000];
-  it.each(ways.flatMap((way) => extra.map((more) => [way, more] as const)))(
+  const extra = ways.flatMap((way) => [1, 3000].map((more) => [way, more] as const));
+  it.each(extra.filter((_, at) => ci || at % 4 === 0 || at % 4 === 3))(
     'with more bytes than the file has, %s, %d too many, is 413 and changes nothing',
     async (way, more) => {
       const bytes = random(1000);
@@ -94,8 +99,9 @@ describe.each(modes)('PATCH, %s', (mode) => {
 });
 
 describe.each(modes)('POST with the first bytes, %s', (mode) => {
-  const length = 9 * mib;
+  const length = 2 * mib;
   const whole = random(length);
+  const tooLarge = random(9 * mib);
   const begin = (body: Uint8Array | ReadableStream<Uint8Array>, headers: Record<string, string>): Promise<Response> =>
     owner.call(`/v1/uploads/${mode}`, {
       method: 'POST',
@@ -120,7 +126,11 @@ describe.each(modes)('POST with the first bytes, %s', (mode) => {
       headers: { 'Content-Digest': 'sha-256=x' },
       is: '400 invalid_request',
     },
-    { why: 'a digest and more than is held', body: () => whole, headers: digest(whole) },
+    {
+      why: 'a digest and more than is held',
+      body: () => tooLarge,
+      headers: { 'Upload-Length': String(tooLarge.length), ...digest(tooLarge) },
+    },
     {
       why: 'an end that does not come',
       body: () => inChunks(some, false),
@@ -131,7 +141,9 @@ describe.each(modes)('POST with the first bytes, %s', (mode) => {
   ];
   const keys = [{}, { 'Idempotency-Key': 'one' }] as Record<string, string>[];
 
-  it.each(refused.flatMap((each) => keys.map((key) => ({ ...each, key }))))(
+  // In the short form each refusal in one mode with a key, in the other one without.
+  const inForm = keys.filter((key) => ci || 'Idempotency-Key' in key === (mode === 'encrypted'));
+  it.each(refused.flatMap((each) => inForm.map((key) => ({ ...each, key }))))(
     'and $why leaves no upload that nobody knows, $key',
     async ({ body, headers, key, is = '413 too_large', comes = false }) => {
       // The body may be cut off while it is sent.

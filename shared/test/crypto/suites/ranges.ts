@@ -80,7 +80,7 @@ export function ranges(tool: Tool, provider: CryptoProvider): void {
                   `${start} to ${end} of ${size}, ${['bare', 'armored', 'armored with CRLF'][kind]}`,
                 );
             }),
-            { numRuns: 30 },
+            { numRuns: tool.long ? 30 : 8 },
           );
           for (const [start, end] of [
             [-1, 0],

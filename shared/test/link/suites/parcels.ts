@@ -287,10 +287,20 @@ export function parcels(tool: Tool, provider: CryptoProvider): void {
         return !isSealpinError(error, 'parcel_invalid');
       }
     };
-    while (fits({ files: [...largest.files, longest] })) largest.files.push(longest);
-    // Less than a file is left.
-    const lengths = Array.from({ length: 512 }, (_, index) => 512 - index);
-    largest.note = 'x'.repeat(lengths.find((length) => fits({ note: 'x'.repeat(length) })) ?? 0);
+    /** The most that fits, of at most 1,024. */
+    const most = (change: (count: number) => Partial<Parcel>): Partial<Parcel> => {
+      let count = 0;
+      for (let step = 512; step >= 1; step /= 2) if (fits(change(count + step))) count += step;
+      return change(count);
+    };
+    Object.assign(
+      largest,
+      most((count) => ({ files: Array.from({ length: count }, () => longest) })),
+    );
+    Object.assign(
+      largest,
+      most((count) => ({ note: 'x'.repeat(count) })),
+    );
     equal(encodeParcel(largest).length, maxParcelBytes);
     for (const password of [undefined, 'x']) {
       const { record, secret } = await sealParcel(largest, { password, kdf, provider });
