@@ -76,8 +76,8 @@ export async function readPublicKeys(name: string, context: Context): Promise<Pu
 
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A
- * file that is protected with a password (a container) is opened with the given one, else that of the
- * environment, or asks for it.
+ * file that is protected with a password (a container) is opened with the given one, else that of
+ * the environment, or asks for it.
  * @param password for a protected key file
  * @throws key_invalid with the name of the file, file_not_found when none is named and the data
  * directory has none, file_unreadable, decrypt_failed
