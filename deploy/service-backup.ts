@@ -1,9 +1,14 @@
 /** `npm run backup`: every account into a folder, one page a line. It resumes where it stopped. */
-import { existsSync } from 'node:fs';
-import { appendFile, mkdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { createReadStream, existsSync } from 'node:fs';
+import { appendFile, readdir, rename, rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
+import { jsonOrUndefined } from '../client/service-http.ts';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
+import { errnoOf, failWrite, readFailure, writeFailure } from '../cli/errno.ts';
+import { writeSmall } from '../cli/io/output-file.ts';
+import { makeDirectories } from '../cli/io/paths.ts';
+import { syncDirectory, syncFile } from '../cli/io/unfinished.ts';
 import { queryOf } from '../cli/remote/client.ts';
 import { pages } from '../cli/remote/pages.ts';
 import { countText } from '../cli/terminal/size.ts';
@@ -28,22 +33,40 @@ export const fileName = (account: string): string => `${account}.ndjson`;
  * Writes a backup.
  * @param service its origin, for the manifest
  * @returns the exit code
- * @throws usage, and what the service responds
+ * @throws usage; conflict for a folder with accounts of another service; disk_full,
+ * file_unwritable, and what the service responds
  */
 export async function backup(api: OperatorApi, service: string, dir: string, { print }: DoctorContext) {
   if (existsSync(join(dir, manifestName)))
     throw new SealpinError('usage', `${dir} holds a complete backup`, { hint: 'name another folder for a new one' });
-  await mkdir(dir, { recursive: true, mode: 0o700 });
   const accounts: string[] = [];
-  for (const account of await accountIds(api)) {
-    const count = await backUpAccount(api, account, dir);
-    if (count !== undefined) accounts.push(account);
-    print(count === undefined ? `– ${account} was deleted` : `✓ ${account}: ${countText(count, 'page')}`);
+  const ids = await accountIds(api);
+  try {
+    await makeDirectories(dir).catch(failWrite(dir));
+    const pinsOf = await serviceIn(dir);
+    for (const account of ids) {
+      const count = await backUpAccount(api, account, dir, pinsOf);
+      if (count !== undefined) accounts.push(account);
+      print(count === undefined ? `– ${account} was deleted` : `✓ ${account}: ${countText(count, 'page')}`);
+    }
+    await syncDirectory(dir);
+    const manifest: Manifest = { format: 'sealpin-backup/v1', service, createdAt: new Date().toISOString(), accounts };
+    const text = new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`);
+    const environment = { cwd: dir, stdout: process.stdout };
+    await writeSmall(join(dir, manifestName), text, { force: false, environment, fileOnly: true });
+  } catch (error) {
+    throw error instanceof Error && 'syscall' in error ? writeFailure(dir, error) : error;
   }
-  const manifest: Manifest = { format: 'sealpin-backup/v1', service, createdAt: new Date().toISOString(), accounts };
-  await writeFile(join(dir, manifestName), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
   print(`accounts in ${dir}: ${accounts.length}; the bytes of their files are at the pinning services`);
   return 0;
+}
+
+/** The `pinsOf` of the accounts that an earlier run has left in a folder. */
+async function serviceIn(dir: string): Promise<string | undefined> {
+  for (const name of await readdir(dir))
+    if (/\.ndjson(?:\.part)?$/.test(name))
+      for await (const { pinsOf } of pagesIn(join(dir, name), name.slice(0, name.indexOf('.')))) return pinsOf;
+  return undefined;
 }
 
 async function accountIds(api: OperatorApi): Promise<string[]> {
@@ -53,12 +76,18 @@ async function accountIds(api: OperatorApi): Promise<string[]> {
   return ids;
 }
 
-/** @returns how many pages there are; undefined where the account is no longer there */
-async function backUpAccount(api: OperatorApi, account: string, dir: string): Promise<number | undefined> {
+/**
+ * @param pinsOf of the service whose accounts the folder has; undefined: of any
+ * @returns how many pages there are; undefined where the account is no longer there
+ */
+async function backUpAccount(api: OperatorApi, account: string, dir: string, pinsOf: string | undefined) {
   const path = join(dir, fileName(account));
   const partial = `${path}.part`;
-  if (existsSync(path)) return (await readFile(path, 'utf8')).split('\n').length - 1;
-  let { pages, next, pair } = await progressOf(partial);
+  const whole = await progressOf(path, account);
+  if (whole.next === null) return whole.pages;
+  const before = await progressOf(partial, account);
+  let { pages, next, pair } = before;
+  if (existsSync(partial)) await truncate(partial, before.bytes);
   while (next !== null) {
     const query = queryOf({ limit: 100, cursor: next });
     const asked = api.get(`/v1/operator/accounts/${account}/backup${query}`, BackupPage);
@@ -67,6 +96,8 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
       await rm(partial, { force: true });
       return undefined;
     }
+    if (pinsOf !== undefined && page.pinsOf !== pinsOf)
+      throw new SealpinError('conflict', `${dir} holds accounts of another service`, { hint: 'name another folder' });
     if (next !== undefined && page.pair !== pair) {
       // The key pair was replaced: what was sealed before does not go with what comes now.
       await rm(partial);
@@ -77,27 +108,69 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
     pages += 1;
     ({ next, pair } = page);
   }
+  await syncFile(partial);
   await rename(partial, path);
   return pages;
 }
 
 /**
- * Pages that are there. `next`: where to go on; undefined: at the beginning, null: at the end.
- * `pair`: the account's key pair under which they are sealed.
+ * Pages that are there, in `bytes` of the file. `next`: where to go on; undefined: at the
+ * beginning, null: at the end. `pair`: the account's key pair under which they are sealed.
  */
-type BackupProgress = { pages: number; next: string | null | undefined; pair: string | undefined };
+type BackupProgress = { pages: number; next: string | null | undefined; pair: string | undefined; bytes: number };
 
-const noProgress: BackupProgress = { pages: 0, next: undefined, pair: undefined };
+const noProgress: BackupProgress = { pages: 0, next: undefined, pair: undefined, bytes: 0 };
 
-/** The pages that are there, without a line that was cut off. */
-async function progressOf(path: string): Promise<BackupProgress> {
-  if (!existsSync(path)) return noProgress;
-  const text = await readFile(path, 'utf8');
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1);
-  await truncate(path, Buffer.byteLength(whole));
-  const lines = whole.split('\n').slice(0, -1);
-  const last = lines.at(-1);
-  if (last === undefined) return noProgress;
-  const { next, pair } = v.parse(BackupPage, JSON.parse(last));
-  return { pages: lines.length, next, pair };
+/** How far the file of an account goes. @throws file_unreadable */
+export async function progressOf(path: string, account: string): Promise<BackupProgress> {
+  let { pages, next, pair, bytes } = noProgress;
+  for await (const page of pagesIn(path, account)) {
+    pages += 1;
+    ({ next, pair } = page);
+    bytes += Buffer.byteLength(page.line) + 1;
+  }
+  return { pages, next, pair, bytes };
+}
+
+const Position = v.nullable(v.string());
+/** What the pages of all versions have. */
+const PageHead = v.object({
+  accountId: v.string(),
+  pinsOf: v.string(),
+  after: Position,
+  next: Position,
+  pair: v.optional(v.string()),
+});
+
+/**
+ * Reads the pages of an account, each with its line, up to what does not continue the page before:
+ * a line that was cut off, or is something else. None where the file is missing.
+ */
+export async function* pagesIn(path: string, account: string) {
+  let before: v.InferOutput<typeof PageHead> | undefined;
+  for await (const line of linesIn(path)) {
+    const page = v.safeParse(PageHead, jsonOrUndefined(line));
+    if (!page.success || page.output.accountId !== account || before?.next === null) return;
+    if (page.output.after !== (before?.next ?? null) || (before && page.output.pair !== before.pair)) return;
+    before = page.output;
+    yield { ...before, line };
+  }
+}
+
+/** Reads lines that a newline ends. (Node's own reader also ends one at U+2028, as JSON has it.) */
+async function* linesIn(path: string): AsyncGenerator<string> {
+  let line = '';
+  const chunks: AsyncIterable<string> = createReadStream(path, 'utf8');
+  try {
+    for await (const chunk of chunks) {
+      const [first = '', ...others] = chunk.split('\n');
+      line += first;
+      for (const next of others) {
+        yield line;
+        line = next;
+      }
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw readFailure(path, error);
+  }
 }

@@ -1,15 +1,16 @@
 /** `npm run restore`: accounts into a service that lacks them. It can be repeated. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { open, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { untilAnswered } from '../client/attempts.ts';
 import { jsonOrUndefined } from '../client/service-http.ts';
+import { failRead } from '../cli/errno.ts';
 import { countText } from '../cli/terminal/size.ts';
 import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { fileName, Manifest, manifestName } from './service-backup.ts';
+import { fileName, Manifest, manifestName, pagesIn, progressOf } from './service-backup.ts';
 import type { DoctorContext } from './check-deployment.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
@@ -53,20 +54,24 @@ export async function restoreService(
 }
 
 /**
- * Restores a backup. @returns the exit code: 1 where bytes of files are missing
+ * Restores a backup. @returns the exit code: 1 where bytes of files or whole accounts are missing
  * @throws usage, interrupted, and what the service responds
  */
 export async function restore(api: OperatorApi, dir: string, { print, signal }: DoctorContext): Promise<number> {
   const { accounts } = await manifestIn(dir);
-  let missing = 0;
+  let [missing, isIncomplete] = [0, false];
   for (const account of accounts) {
     const unpinned = await restoreAccount(api, account, dir, signal);
     if (unpinned === undefined) print(`– ${account} is there already, and stays as it is`);
-    else
+    else if (unpinned === 'incomplete') {
+      isIncomplete = true;
+      print(`✗ ${account} was not restored: ${join(dir, fileName(account))} is missing or incomplete`);
+    } else {
+      missing += unpinned.length;
       print(`${unpinned.length === 0 ? '✓' : '✗'} ${account}${unpinned.map((id) => `\n  → no bytes: ${id}`).join('')}`);
-    missing += unpinned?.length ?? 0;
+    }
   }
-  if (missing === 0) return 0;
+  if (missing === 0) return isIncomplete ? 1 : 0;
   const lacking = `the pinning services lack the bytes of ${countText(missing, 'file')}`;
   print(`${lacking}: restore their repository, then POST /v1/operator/repair`);
   return 1;
@@ -76,7 +81,7 @@ async function manifestIn(dir: string): Promise<Manifest> {
   const path = join(dir, manifestName);
   if (!existsSync(path))
     throw new SealpinError('usage', `${dir} holds no complete backup`, { hint: 'run npm run backup with it again' });
-  const manifest = v.safeParse(Manifest, jsonOrUndefined(await readFile(path, 'utf8')));
+  const manifest = v.safeParse(Manifest, jsonOrUndefined(await readFile(path, 'utf8').catch(failRead(path))));
   if (!manifest.success)
     throw new SealpinError('usage', `${path} is damaged, or of another version`, {
       hint: 'restore it with the version that wrote it, or a newer one',
@@ -84,25 +89,23 @@ async function manifestIn(dir: string): Promise<Manifest> {
   return manifest.output;
 }
 
-/** @returns the IDs of files without bytes; undefined where the service has the account */
+/**
+ * @returns the IDs of files without bytes; undefined where the service has the account; incomplete:
+ * its file does not have all pages, and none was sent
+ */
 async function restoreAccount(api: OperatorApi, account: string, dir: string, signal: AbortSignal) {
-  const file = await open(join(dir, fileName(account)));
+  const path = join(dir, fileName(account));
+  if ((await progressOf(path, account)).next !== null) return 'incomplete';
   const unpinned: string[] = [];
-  try {
-    let isFirst = true;
-    for await (const line of file.readLines()) {
-      try {
-        unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
-      } catch (error) {
-        // Where it was being restored, its first page would be taken again. Another SERVICE_ID has
-        // a hint.
-        if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
-        throw error;
-      }
-      isFirst = false;
+  for await (const { line, after } of pagesIn(path, account)) {
+    try {
+      unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
+    } catch (error) {
+      // Where it was being restored, its first page would be taken again. Another SERVICE_ID has
+      // a hint.
+      if (after === null && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
+      throw error;
     }
-  } finally {
-    await file.close();
   }
   return unpinned;
 }
