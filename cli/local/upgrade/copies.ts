@@ -30,7 +30,7 @@ const singles = ['secrets.json', indexPath];
 /** The name of a copy until it is complete. */
 const unfinished = 'unfinished';
 
-/** The name of a copy: the version of its state, and when it was made. */
+/** The name of a copy: the version of its state, and when it was made, behind all others. */
 const copyName = /^(.+)-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/;
 
 /** Refuses a data directory of a newer version, before anything changes. @throws config_invalid */
@@ -127,9 +127,10 @@ function daysOf(backupDays: number | undefined): number {
 /** The names of the copies, the oldest first. */
 async function copiesIn(local: string): Promise<string[]> {
   const names = await ifMissing(readdir(join(local, 'copies')), []);
-  return names.filter((name) => copyName.test(name)).toSorted((a, b) => madeAt(a) - madeAt(b));
+  return names.filter((name) => !Number.isNaN(madeAt(name))).toSorted((a, b) => madeAt(a) - madeAt(b));
 }
 
+/** NaN where it is no name of a copy. */
 function madeAt(name: string): number {
   const [, , year, month, day, hour, minute, second, ms] = copyName.exec(name) ?? [];
   return Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}.${ms}Z`);
@@ -142,7 +143,10 @@ function madeAt(name: string): number {
  */
 async function keepCopy(local: string, version: string | undefined): Promise<string> {
   await markStopped(join(local, 'state'));
-  const name = `${version ?? 'earlier'}-${new Date().toISOString().replaceAll(/[-:.]/g, '')}`;
+  const [last = ''] = (await copiesIn(local)).slice(-1);
+  // A clock may have been set back since the last one, and only the last is kept.
+  const at = new Date(Math.max(Date.now(), (madeAt(last) || 0) + 1));
+  const name = `${version ?? 'earlier'}-${at.toISOString().replaceAll(/[-:.]/g, '')}`;
   const incomplete = join(local, 'copies', unfinished);
   await removeTree(incomplete);
   await mkdir(incomplete, { recursive: true, mode: 0o700 });

@@ -6,7 +6,7 @@ import { cp, mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'n
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { withDatabase } from '../../io/sqlite.ts';
 import { CleanupStack } from '../../local/cleanup-stack.ts';
@@ -148,6 +148,28 @@ inCi('only the last copy is kept, for 30 days or as long as backups are, and non
   await prepareState(dataDir, { backupDays: 0, note: () => undefined, own: '101.0.0' });
   expect(await copiesOf(dataDir)).toEqual([]);
 });
+
+test.each([-18_000, -1, -0.01, 0])(
+  'with a clock %d days ahead, the copy that is announced stays, and a way back, too',
+  async (days) => {
+    const dataDir = await unpacked();
+    await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '98.0.0' });
+    const [before = ''] = await copiesOf(dataDir);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + days * day });
+    onTestFinished(() => void vi.useRealTimers());
+    let announced = '';
+    await prepareState(dataDir, { backupDays: undefined, note: (note) => (announced = note), own: '99.0.0' });
+    const { kept } = await rollBack({ dataDir }, before);
+    expect(announced).toContain('--rollback 98.0.0-');
+    await removeOldCopies(dataDir, undefined, Date.now());
+    expect(await copiesOf(dataDir)).toEqual([kept]);
+    await rollBack({ dataDir }, kept);
+    expect(await readFile(join(dataDir, 'local/version.json'), 'utf8')).toContain('99.0.0');
+    await prepareState(dataDir, { backupDays: undefined, note: (note) => (announced = note), own: '100.0.0' });
+    await removeOldCopies(dataDir, undefined, Date.now());
+    expect(announced).toContain(first(await copiesOf(dataDir)));
+  },
+);
 
 inCi('receipts say until when a backup or a copy can bring back what is deleted', async () => {
   const dataDir = await realpath(await temporaryDirectory());
