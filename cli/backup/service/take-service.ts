@@ -62,7 +62,7 @@ const settledMs = 2_000;
  * @param sealedFor for the secrets; undefined leaves them out
  * @param onBytes gets the length of each file that was copied
  * @throws not_found where there is no service, conflict when another run has the folder or it has
- * other files, config_invalid, disk_full, file_unwritable
+ * other files or another service, config_invalid, disk_full, file_unwritable
  */
 export async function backUpService(
   folder: ServiceFolder,
@@ -83,13 +83,17 @@ export async function backUpService(
   try {
     for (const each of [folder.root, folder.parts, folder.blocks]) await removeLeftovers(each);
     const before = await readManifest(folder, context);
+    const { serviceId = '' } = (await readState(dataDir, 'secrets')) ?? {};
+    if (before !== undefined && before.serviceId !== serviceId)
+      throw new SealpinError('conflict', `${folder.shown} is the backup of another service than that of ${dataDir}`, {
+        hint: 'name another folder, or the right data directory with --data-dir; nothing was changed',
+      });
     // Before the snapshot: somebody may have to type a password.
     const sealed = await sealedPart(folder, before, secrets, sealedFor, context);
     const known = new Map<string, Part>();
     for (const file of before?.files ?? [])
       if ((await sizeOf(join(folder.parts, file.part))) === file.bytes) known.set(file.path, file);
     const stamps = Object.fromEntries([...known].flatMap(([path, { stamp }]) => (stamp ? [[path, stamp]] : [])));
-    const { serviceId = '' } = (await readState(dataDir, 'secrets')) ?? {};
     return await withSnapshot(context, stamps, async (snapshot) => {
       const run: Taking = { folder, snapshot, known, before, dataDir, onBytes, signal: context.signal };
       return await fill(run, { secrets: sealed, serviceId }, context);

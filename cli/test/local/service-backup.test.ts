@@ -222,6 +222,8 @@ inCi('no token of the service is readable in a backup, and only its owner can re
   const fresh = await tokensOf(other);
   expect(fresh.filter((token) => tokens.includes(token))).toEqual([]);
   expect((await ask({ ...other, apiKey: service.apiKey }, 'listFiles')).status).toBe(200);
+  // It is the same service, and continues its backup.
+  await taken(dataDir, target, '--without-secrets');
 });
 
 test('secrets need their password, and are sealed again where they or their recipients change', async () => {

@@ -1,0 +1,38 @@
+/** Folders that a backup of a service leaves alone. */
+import { mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
+import { loadSecrets, makeLocal } from '../../local/state.ts';
+import { temporaryDirectory } from '../environment.ts';
+import { here } from './harness.ts';
+
+const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+
+/** A data directory with the tokens of a service that has just begun, and a folder beside it. */
+async function begun(): Promise<{ dataDir: string; directory: string }> {
+  const directory = await realpath(await temporaryDirectory());
+  const dataDir = join(directory, 'home');
+  await mkdir(dataDir, { mode: 0o700 });
+  await makeLocal(dataDir);
+  await loadSecrets(dataDir);
+  return { dataDir, directory };
+}
+
+test.each([[], ['--without-secrets']])('the backup of another service stays as it is (flags: %j)', async (...flags) => {
+  const { dataDir, directory } = await begun();
+  const folder = serviceFolder('backup', { cwd: directory });
+  for (const path of [folder.parts, folder.blocks]) await mkdir(path, { recursive: true });
+  const names = [join(folder.parts, 'a'.repeat(64)), join(folder.blocks, 'b'.repeat(32))];
+  for (const name of names) await writeFile(name, 'theirs');
+  const secrets = { part: 'a'.repeat(64), of: 'c'.repeat(64) };
+  const [v, serviceId, takenAt] = [1 as const, 'd'.repeat(32), '2030-01-01T00:00:00.000Z'];
+  const theirs = { v, sealpin: '0.1.0', takenAt, serviceId, files: [], blocks: [], secrets };
+  await writeManifest(folder, theirs, { cwd: directory, stdout: process.stdout });
+  const ran = await here(['service', 'backup', folder.root, `--data-dir=${dataDir}`, ...flags], password);
+  expect(ran).toMatchObject({ code: 1 });
+  expect(ran.stderr).toContain(`${folder.root} is the backup of another service than that of ${dataDir}`);
+  for (const name of names) expect(await readFile(name, 'utf8')).toBe('theirs');
+  expect(JSON.parse(await readFile(folder.manifest, 'utf8'))).toEqual(theirs);
+  expect(await readdir(folder.parts)).toHaveLength(1);
+});
