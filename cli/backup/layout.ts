@@ -3,8 +3,8 @@
  * that the account keeps sealed is readable: names are sealed to the account's key, which is in
  * `account.key`, encrypted with a password.
  */
-import { readdir, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { readdir, realpath, rm } from 'node:fs/promises';
+import { basename, dirname, join, resolve, sep } from 'node:path';
 import * as v from 'valibot';
 import { Base64, namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -15,6 +15,7 @@ import { type Writing } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { isTemporaryName } from '../io/unfinished.ts';
 import { readJson, writeJson } from '../io/kept-json.ts';
+import { localPaths, restoringIn } from '../local/state.ts';
 
 /** A backup, all paths absolute. `shown`: how the user named it. */
 export type Layout = Readonly<ReturnType<typeof layoutOf>>;
@@ -103,6 +104,25 @@ const aboutLimitBytes = 256 * 1024 * 1024;
 /** Makes the folder of a backup, or one in it. @throws file_unwritable, disk_full */
 export async function makeBackupFolder({ shown }: Layout, folder: string): Promise<void> {
   await makeDirectories(folder).catch(failWrite(shown));
+}
+
+/**
+ * Refuses a folder among the files of the local service, which would go with them, also one that
+ * does not exist yet.
+ * @throws conflict
+ */
+export async function refuseLocal({ shown, root }: Pick<Layout, 'shown' | 'root'>, dataDir: string): Promise<void> {
+  const target = await realPathOf(root);
+  for (const own of [localPaths(dataDir).local, restoringIn(dataDir)])
+    if (`${target}${sep}`.startsWith(`${await realPathOf(own)}${sep}`))
+      throw new SealpinError('conflict', `${shown} is in the folder of the local service, which removes it`, {
+        hint: 'name a folder elsewhere, best on another disk',
+      });
+}
+
+/** A path without symbolic links; what is missing of it has none. */
+async function realPathOf(path: string): Promise<string> {
+  return (await ifMissing(realpath(path), undefined)) ?? join(await realPathOf(dirname(path)), basename(path));
 }
 
 /** Refuses a folder with something else in it. @throws conflict, file_unreadable */

@@ -1,9 +1,10 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { checkBackup } from '../backup/check.ts';
-import { layoutOf } from '../backup/layout.ts';
+import { layoutOf, refuseLocal } from '../backup/layout.ts';
 import { takeBackup } from '../backup/take.ts';
 import { defineCommand, positional, toggle } from '../command.ts';
 import type { Context } from '../context.ts';
+import { failWrite } from '../errno.ts';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { newPasswordFlags } from '../flags/args.ts';
@@ -29,6 +30,7 @@ export const command = defineCommand({
   async run({ args, context }) {
     const layout = layoutOf(args.folder, context);
     if (!args.check) {
+      await refuseLocal(layout, context.dataDir).catch(failWrite(args.folder));
       let isNew = false;
       const taken = await takeBackup(
         layout,

@@ -18,7 +18,7 @@ import { lockName } from '../../io/held-folder.ts';
 import type { Reading } from '../../io/input.ts';
 import type { Writing } from '../../io/output-file.ts';
 import { isTemporaryName } from '../../io/unfinished.ts';
-import { readRecord, writeRecord } from '../layout.ts';
+import { readRecord, refuseLocal, writeRecord } from '../layout.ts';
 import { isDataFileName } from '../../local/node/data-file-name.ts';
 
 /** A backup of a service, all paths absolute. `shown`: how the user named it. */
@@ -108,17 +108,19 @@ export async function requireManifest(folder: ServiceFolder, environment: Readin
  * instead of what this program writes into.
  * @throws conflict, file_unwritable, disk_full
  */
-export async function prepareFolder({ shown, root, manifest, parts, blocks }: ServiceFolder): Promise<void> {
+export async function prepareFolder(folder: ServiceFolder, dataDir: string): Promise<void> {
+  const { shown, root, manifest, parts, blocks } = folder;
   try {
+    await refuseLocal(folder, dataDir);
     const names = await readdir(root);
     if (!names.includes('service.json') && !names.every((name) => isMade(name) || ['parts', 'blocks'].includes(name)))
       throw new SealpinError('conflict', `${shown} is not the backup of a service: it has other files`, {
         hint: 'name a new or an empty folder',
       });
     for (const path of [manifest, parts, blocks, join(root, lockName)]) await refuseLink(path);
-    for (const folder of [parts, blocks])
-      await mkdir(folder, { mode: 0o700 }).catch(async (error: unknown) => {
-        if (!(await ifMissing(lstat(folder), undefined))?.isDirectory()) throw error;
+    for (const path of [parts, blocks])
+      await mkdir(path, { mode: 0o700 }).catch(async (error: unknown) => {
+        if (!(await ifMissing(lstat(path), undefined))?.isDirectory()) throw error;
       });
     // SQLite, which locks it, would make it readable for all.
     await (await open(join(root, lockName), 'a', 0o600)).close();

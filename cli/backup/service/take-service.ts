@@ -76,7 +76,7 @@ export async function backUpService(
     throw new SealpinError('not_found', `there is no local service in ${dataDir}`, {
       hint: 'name its data directory with --data-dir',
     });
-  await prepareFolder(folder);
+  await prepareFolder(folder, dataDir);
   const held = await holdFolder(folder.root, dataDir);
   if (held === undefined)
     throw new SealpinError('conflict', `another backup into ${folder.shown} is running`, { hint: 'wait for its end' });

@@ -1,7 +1,8 @@
 /** Folders that a backup of a service leaves alone. */
-import { mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { refuseLocal } from '../../backup/layout.ts';
 import { serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
 import { loadSecrets, makeLocal } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
@@ -35,4 +36,22 @@ test.each([[], ['--without-secrets']])('the backup of another service stays as i
   for (const name of names) expect(await readFile(name, 'utf8')).toBe('theirs');
   expect(JSON.parse(await readFile(folder.manifest, 'utf8'))).toEqual(theirs);
   expect(await readdir(folder.parts)).toHaveLength(1);
+});
+
+test('no backup goes among the files of the local service, by any path', async () => {
+  const { dataDir, directory } = await begun();
+  await mkdir(join(dataDir, 'local/tmp'));
+  await symlink(dataDir, join(directory, 'link'));
+  await symlink(join(dataDir, 'local/tmp'), join(directory, 'into'));
+  const before = await readdir(directory, { recursive: true });
+  const inside = ['home/local', 'home/local/tmp/b', 'home/local/a/b', 'home/local.restoring/b', 'link/local/b'];
+  for (const path of [...inside, 'into', 'into/b', 'home/other/../local/b'])
+    for (const command of [['service', 'backup'], ['backup']]) {
+      const ran = await here([...command, `${directory}/${path}`, `--data-dir=${dataDir}`], password);
+      expect(ran, path).toMatchObject({ code: 1 });
+      expect(ran.stderr).toContain('is in the folder of the local service, which removes it');
+    }
+  expect(await readdir(directory, { recursive: true })).toEqual(before);
+  for (const path of ['home/backup', 'home/localhost', 'link/local-backup', 'local'])
+    await refuseLocal({ shown: path, root: join(directory, path) }, dataDir);
 });
