@@ -49,6 +49,14 @@ const looks = ['open', 'read', 'access', 'stat', 'lstat', 'scandir', 'readlink',
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
 export const sqliteCodes = { busy: 5, readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, noDatabase: 26 };
 
+const databaseFaults: Readonly<Record<number, string>> = {
+  [sqliteCodes.readOnly]: 'it is read-only',
+  [sqliteCodes.ioError]: 'the disk reported an error',
+  [sqliteCodes.full]: 'the disk is full',
+  // A write-ahead log is not even read where its index cannot be made.
+  [sqliteCodes.cannotOpen]: 'it cannot be opened, as on a read-only disk',
+};
+
 /** The primary result code of an error of SQLite; undefined for any other. */
 export function sqliteCodeOf(thrown: unknown): number | undefined {
   return thrown instanceof Error && 'errcode' in thrown ? Number(thrown.errcode) & 0xff : undefined;
@@ -64,11 +72,11 @@ export function isDamage(thrown: unknown): boolean {
 export function systemFailure(thrown: unknown): SealpinError | undefined {
   if (!(thrown instanceof Error)) return undefined;
   const cause = { cause: thrown };
-  const database = 'a database in the data directory cannot be written';
-  const sqliteCode = sqliteCodeOf(thrown);
-  if (sqliteCode === sqliteCodes.readOnly)
-    return new SealpinError('file_unwritable', `${database}: it is read-only`, cause);
-  if (sqliteCode === sqliteCodes.full) return new SealpinError('disk_full', `${database}: the disk is full`, cause);
+  const databaseFault = databaseFaults[sqliteCodeOf(thrown) ?? 0];
+  if (databaseFault !== undefined) {
+    const code = sqliteCodeOf(thrown) === sqliteCodes.full ? 'disk_full' : 'file_unwritable';
+    return new SealpinError(code, `a database in the data directory cannot be written: ${databaseFault}`, cause);
+  }
   const errno = errnoOf(thrown) ?? '';
   if (!('syscall' in thrown) || !('path' in thrown) || typeof thrown.path !== 'string') return undefined;
   // What Node says of a folder below one that is on a read-only disk.

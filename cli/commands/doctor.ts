@@ -1,6 +1,6 @@
 /** `sealpin doctor`: what is wrong here, and what to do about it. */
-import { existsSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { constants, existsSync } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
 import type { AccountDetails } from '../../shared/api.ts';
 import { sniff } from '../../shared/crypto/index.ts';
 import { type Code, exitOf, otherwise, SealpinError } from '../../shared/errors.ts';
@@ -8,7 +8,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { pathsIn } from '../io/paths.ts';
 import { readSmall } from '../io/input.ts';
-import { ifMissing, systemFailure } from '../errno.ts';
+import { failWrite, ifMissing, systemFailure } from '../errno.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { leftoverProblem } from '../local/leftover.ts';
 import { readState, startCommand } from '../local/state.ts';
@@ -17,7 +17,7 @@ import { readConfig } from '../remote/config.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { findService, type Service } from '../remote/service-choice.ts';
 import { factLines } from '../terminal/fitted-row.ts';
-import { hintFor } from '../terminal/hints.ts';
+import { hintFor, hinting } from '../terminal/hints.ts';
 import { countText, usedText } from '../terminal/size.ts';
 
 const minuteMs = 60_000;
@@ -91,6 +91,8 @@ async function lookAtSubject(
 async function dataFinding({ dataDir, platform }: Context): Promise<Found> {
   const stats = await ifMissing(stat(dataDir), undefined);
   if (stats === undefined) return { state: 'note', text: `${dataDir} does not exist yet: nothing is kept here` };
+  const hint = 'make it writable, or name another data directory with --data-dir';
+  await hinting(access(dataDir, constants.W_OK).catch(failWrite(dataDir)), 'file_unwritable', hint);
   if (platform === 'win32' || (stats.mode & 0o077) === 0) return { text: dataDir };
   return { state: 'note', text: `others can look into ${dataDir}`, todo: `chmod 700 ${dataDir}` };
 }

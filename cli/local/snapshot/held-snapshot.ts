@@ -4,11 +4,11 @@
  * survives anyway. What the index of the embedded node names in that moment stays on the disk until
  * the snapshot is released.
  */
-import { mkdirSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { constants, mkdirSync } from 'node:fs';
+import { access, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../errno.ts';
+import { errnoOf, writeFailure } from '../../errno.ts';
 import { once } from '../cleanup-stack.ts';
 import { type AskedService, control } from '../control.ts';
 import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
@@ -117,14 +117,23 @@ async function withStopped<T>(asking: AskedService, known: Stamps, use: (snapsho
     return { dir: into, takenAt: new Date().toISOString(), pausedMs: 0, files: copyState(local, into, known) };
   };
   try {
-    const snapshot = await take().catch((error: unknown) => {
-      throw notTaken(asking, error);
+    const snapshot = await take().catch(async (error: unknown) => {
+      throw await notWritable(asking, notTaken(asking, error));
     });
     return await use(snapshot);
   } finally {
     if (dir !== undefined) await rm(dir, { recursive: true, force: true });
     held?.release();
   }
+}
+
+/** Says that a data directory cannot be written, if it was that which failed. */
+async function notWritable({ dataDir }: AskedService, error: unknown): Promise<unknown> {
+  const { local } = localPaths(dataDir);
+  const refused = await access(local, constants.W_OK).catch((thrown: unknown) => writeFailure(local, thrown));
+  if (refused === undefined || isSealpinError(error)) return error;
+  const hint = 'copy the data directory to another disk, and back up the copy: name it with --data-dir';
+  return new SealpinError(refused.code, refused.message, { hint, cause: error });
 }
 
 /** Names the disk that has no room for a snapshot: not that of a backup. */

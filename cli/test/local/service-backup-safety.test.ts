@@ -1,7 +1,9 @@
-/** Folders that a backup of a service leaves alone. */
+/** Folders that a backup of a service leaves alone, and a service whose disk cannot be written. */
 import { mkdir, readdir, readFile, realpath, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { entry } from '../../../testkit/programs/command-line.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { refuseLocal } from '../../backup/layout.ts';
 import { serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
 import { loadSecrets, makeLocal } from '../../local/state.ts';
@@ -54,4 +56,40 @@ test('no backup goes among the files of the local service, by any path', async (
   expect(await readdir(directory, { recursive: true })).toEqual(before);
   for (const path of ['home/backup', 'home/localhost', 'link/local-backup', 'local'])
     await refuseLocal({ shown: path, root: join(directory, path) }, dataDir);
+});
+
+test('on a disk that became read-only a service says so, and a copy of it is backed up', async (context) => {
+  const directory = await temporaryDirectory();
+  await mkdir(join(directory, 'disk'));
+  const run = { v: 1, service: { pid: 1, start: '0' }, workerd: [], url: 'http://127.0.0.1:9' };
+  const ran = await onSmallDisk(context, {
+    disk: join(directory, 'disk'),
+    mebibytes: 64,
+    // First as after a clean stop, then as after a kill.
+    script: `mkdir -m 700 disk/home; tar -xzf "$STATE" -C disk/home
+      mount -o remount,ro "$DISK" || exit 77
+      "$NODE" "$ENTRY" service backup backup; echo "exit $?"
+      mount -o remount,rw "$DISK"; echo "$RUN" > disk/home/local/run.json; mount -o remount,ro "$DISK"
+      "$NODE" "$ENTRY" service backup backup; echo "exit $?"
+      "$NODE" "$ENTRY" doctor --service http://127.0.0.1:9
+      cp -r disk/home copy; "$NODE" "$ENTRY" service backup backup --data-dir copy; echo "exit $?"`,
+    cwd: directory,
+    env: {
+      ...password,
+      HOME: directory,
+      ENTRY: entry,
+      STATE: join(import.meta.dirname, 'states/ab333d8.tar.gz'),
+      RUN: JSON.stringify(run),
+      SEALPIN_HOME: join(directory, 'disk/home'),
+    },
+  });
+  const refused = [
+    `sealpin: error: ${directory}/disk/home/local cannot be written: the disk is read-only`,
+    'sealpin: hint: copy the data directory to another disk, and back up the copy: name it with --data-dir',
+  ];
+  expect(ran.stderr.split('\n').slice(0, 4)).toEqual([...refused, ...refused]);
+  expect(ran.stdout).toMatch(
+    /^exit 1\nexit 1\nwrong +data +\S+\/disk\/home cannot be written: the disk is read-only\n/,
+  );
+  expect(ran.stdout).toMatch(/\nexit 0\n$/);
 });
