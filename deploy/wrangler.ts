@@ -15,6 +15,8 @@ export type Wrangler = (
 /** The secret without which a service restores nothing. */
 export const restoreSecret = 'RESTORE_TOKEN';
 
+/** Keeps Node from opening a debugger to all users for SIGUSR1. wrangler passes it on. */
+const noDebugger = '--disable-sigusr1';
 const program = join(dirname(createRequire(import.meta.url).resolve('wrangler/package.json')), 'bin', 'wrangler.js');
 
 /**
@@ -24,7 +26,7 @@ const program = join(dirname(createRequire(import.meta.url).resolve('wrangler/pa
  */
 export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
   return async (args, input = '') => {
-    const argv = [program, ...args, '--config', config];
+    const argv = [noDebugger, program, ...args, '--config', config];
     const child = spawn(process.execPath, argv, { cwd: dirname(config), env, stdio: 'pipe' });
     // It may end without reading.
     child.stdin.on('error', () => undefined);

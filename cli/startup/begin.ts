@@ -16,6 +16,8 @@ export type Program = Pick<typeof RunProcess, 'runProcess'>;
 export async function begin(load: () => Program | Promise<Program>): Promise<void> {
   // Other users can read the arguments of a process, and one of them may be a password.
   process.title = 'sealpin';
+  // Without a listener Node opens a debugger, to which every user of this machine can connect.
+  process.on('SIGUSR1', () => undefined);
 
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const [oldest = 0, oldestMinor = 0] = packageJson.engines.node.replace('>=', '').split('.').map(Number);

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
@@ -119,6 +119,23 @@ describe('a token is not sent unencrypted to another machine', () => {
     }
     expect(seen).toEqual([]);
   });
+});
+
+test('a debugger is opened by no signal to what holds a token', async () => {
+  const { scripts } = JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  for (const [name, script] of Object.entries(scripts)) {
+    expect(script, name).not.toMatch(/^wrangler /);
+    for (const [, flag] of script.matchAll(/\bnode (\S+)/g)) expect(flag, name).toBe('--disable-sigusr1');
+  }
+  const [dir, folder] = [await temporaryDirectory(), await newFolder()];
+  const probe = join(dir, 'probe.cjs');
+  // wrangler starts itself a second time.
+  const inTheSecond = `if (process.argv[1].endsWith('cli.js')) process.exit(console.log(process.execArgv.join()));`;
+  await writeFile(probe, inTheSecond);
+  const { env } = processWith(folder, { NODE_OPTIONS: `--require=${probe}` });
+  expect((await wranglerWith(folder.config, env)([])).stdout).toContain('--disable-sigusr1');
 });
 
 describe('RESTORE_TOKEN', () => {

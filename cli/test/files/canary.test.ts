@@ -4,6 +4,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { readState } from '../../local/state.ts';
 import { sealpin as start } from '../local/harness.ts';
 import { run, temporaryDirectory, type Overrides } from '../environment.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
@@ -17,6 +18,8 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   const local = { dataDir: join(directory, 'home') };
   expect(await start(['start', '--detach', '--port=0', `--data-dir=${local.dataDir}`])).toMatchObject({ code: 0 });
   onTestFinished(async () => void (await start(['stop', `--data-dir=${local.dataDir}`])));
+  // It must not open a debugger, which gives every user of this machine all of the memory.
+  process.kill(present(await readState(local.dataDir, 'run')).service.pid, 'SIGUSR1');
   let said = '';
   const sealpin = async (argv: readonly string[], overrides: Overrides = {}): Promise<string> => {
     const ran = await run([...argv, '--data-dir', local.dataDir], directory, overrides);
@@ -97,6 +100,7 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
     history: await readFile(join(local.dataDir, 'history'), 'utf8'),
     run: await readFile(join(local.dataDir, 'local', 'run.json'), 'utf8'),
   };
+  expect(kept.service).not.toMatch(/debugger|inspector/i);
   for (const [where, text] of Object.entries(kept)) {
     expect(text.length, where).toBeGreaterThan(100);
     for (const [canary, secret] of Object.entries(canaries))

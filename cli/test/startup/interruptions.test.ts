@@ -1,12 +1,17 @@
 /** Messages after a signal: what is stored or written, and how to resume. */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { text } from 'node:stream/consumers';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { headings, loadCommands } from '../../commands/index.ts';
 import { connect } from '../../../client/index.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { entry } from '../../../testkit/programs/command-line.ts';
+import { bareEnv } from '../../../testkit/run-cache.ts';
 import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { account, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 import { localService } from '../local.ts';
@@ -164,4 +169,20 @@ describe('an interruption', () => {
       expect(early.stderr).toContain('hint: nothing was written: ');
     }
   });
+});
+
+test('SIGUSR1 opens no debugger to the users of this machine, and ends no command', async () => {
+  execFileSync('mkfifo', [join(directory, 'fifo')]);
+  const child = spawn(process.execPath, [entry, 'encrypt', 'fifo', '--output', 'out'], {
+    cwd: directory,
+    env: { ...bareEnv(), SEALPIN_PASSWORD: 'weak', HOME: directory },
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const [closed, said] = [once(child, 'close'), text(child.stderr)];
+  // Weak passwords are warned of once the FIFO is open.
+  await once(child.stderr, 'data');
+  child.kill('SIGUSR1');
+  await writeFile(join(directory, 'fifo'), 'Dear Ann');
+  expect(await closed).toEqual([0, null]);
+  expect(await said).not.toMatch(/debugger|inspector/i);
 });
