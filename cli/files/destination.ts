@@ -12,6 +12,8 @@ import { countText, sizeText } from '../terminal/size.ts';
 export type Placing = {
   /** A path, or `-`. */
   readonly outputFile: string;
+  /** Gives another path where somebody else has taken that one; undefined: that one is meant. */
+  readonly freeName?: (() => Promise<string>) | undefined;
   readonly force: boolean;
   /** Extracts a tar archive into a new directory `outputFile`. */
   readonly extract: boolean;

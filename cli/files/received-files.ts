@@ -155,9 +155,9 @@ export async function receiveInto(
   };
   const transfer = async ({ file, placing, isThere }: Planned, index: number, own: Context): Promise<void> => {
     try {
-      const there = { size: file.size ?? 0, wrote: `${placing.outputFile} is there already` };
-      const { size, wrote } = isThere ? there : await receiveFile(file, placing, o.service, own);
-      const path = resolve(context.cwd, placing.outputFile);
+      const there = { size: file.size ?? 0, wrote: `${placing.outputFile} is there already`, ...placing };
+      const { size, wrote, outputFile } = isThere ? there : await receiveFile(file, placing, o.service, own);
+      const path = resolve(context.cwd, outputFile);
       outcomes[index] = { file: { path, name: file.name, size }, wrote };
     } catch (failure) {
       if (signal.aborted) throw failure;
@@ -211,10 +211,10 @@ async function placesFor(
     const isFolder = extract && isArchive;
     const usual = join(directory, isFolder ? name.replace(archiveName, '') : name);
     const mayReplace = force && !isFolder && !taken.has(foldedName(usual));
-    const outputFile =
-      there.get(index) ?? (mayReplace ? usual : await freePath(directory, basename(usual), { cwd, taken }));
+    const freeName = () => freePath(directory, basename(usual), { cwd, taken });
+    const outputFile = there.get(index) ?? (mayReplace ? usual : await freeName());
     taken.add(foldedName(outputFile));
-    const placing = { outputFile, force: force && !isFolder, extract: isFolder };
+    const placing = { outputFile, freeName, force: force && !isFolder, extract: isFolder };
     planned.push({ file, name, placing, isLeftArchive: isArchive && !isFolder, isThere: there.has(index) });
   }
   return planned;
@@ -243,11 +243,21 @@ const archiveName = /(?<=.)\.tar$/i;
 
 /**
  * Fetches, verifies and opens one file.
- * @returns its size, and the note about what was written
+ * @returns its size, the note about what was written, and where
  * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads,
  * containers and `openDestination`; then no file appears
  */
 export async function receiveFile(file: LinkFile, placing: Placing, service: string, context: Context) {
+  for (let { outputFile } = placing; ;)
+    try {
+      return { ...(await receiveAt(file, { ...placing, outputFile }, service, context)), outputFile };
+    } catch (error) {
+      if (placing.freeName === undefined || !isSealpinError(error, 'file_exists')) throw error;
+      outputFile = await placing.freeName();
+    }
+}
+
+async function receiveAt(file: LinkFile, placing: Placing, service: string, context: Context) {
   const { output, signal, stdout } = context;
   const destination = await openDestination({ ...placing, modified: file.modified }, context);
   let download: Awaited<ReturnType<typeof openDownload>> | undefined;

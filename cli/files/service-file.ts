@@ -35,9 +35,10 @@ export async function writeServiceFile(
   if (about.mode === 'plain') return about;
   const { fileKey, info } = await openSealedFile(sdkHttp(service, context), service.apiKey, fileId, signal);
   const name = info.filename ?? fileId;
-  const path = outputFile ?? (await ownPath(name, force, context));
   const file = { cid: about.cid, fileKey, name, size: info.size };
-  const { size, wrote } = await receiveFile(file, { ...placing, outputFile: path }, service.url.href, context);
+  const freeName = outputFile === undefined ? () => ownPath(name, force, context) : undefined;
+  const placed = { ...placing, freeName, outputFile: outputFile ?? (await ownPath(name, force, context)) };
+  const { size, wrote, outputFile: path } = await receiveFile(file, placed, service.url.href, context);
   if (path === '-') return undefined;
   output.note(wrote);
   await output.result({ output: resolve(cwd, path), size, fileId, blobId: about.cid, name }, []);

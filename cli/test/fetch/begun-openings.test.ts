@@ -1,4 +1,5 @@
 /** Links that open once, and what goes wrong before all of their files are written. */
+import { mkdirSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
@@ -26,8 +27,12 @@ beforeEach(async () => {
 
 /** Sends a letter with a link that opens once. */
 async function linkOf(...flags: string[]): Promise<string> {
+  return linkTo('letter.txt', flags);
+}
+
+async function linkTo(name: string, flags: readonly string[] = []): Promise<string> {
   const env = { SEALPIN_SERVICE: proxy.url, SEALPIN_API_KEY: local.apiKey };
-  const argv = ['send', 'letter.txt', '--opens', '1', ...flags, '--quiet', '--data-dir', local.dataDir];
+  const argv = ['send', name, '--opens', '1', ...flags, '--quiet', '--data-dir', local.dataDir];
   const { stdout, stderr, exit } = await run(argv, directory, { env });
   expect(exit, stderr).toBe(0);
   return stdout.trim();
@@ -217,4 +222,23 @@ describe('what is kept of an opening', () => {
     expect(stderr.match(/cannot be continued/g)).toHaveLength(1);
     expect(await readFile(join(directory, path), 'utf8')).toBe('not ours');
   });
+});
+
+test.each([
+  { sent: 'letter.txt', name: 'letter.txt', free: 'letter (2).txt' },
+  { sent: 'photos', name: 'photos', free: 'photos (2)' },
+])('a name that another command takes meanwhile gets a number: $name', async ({ sent, name, free }) => {
+  await mkdir(join(directory, 'photos'));
+  await writeFile(join(directory, 'photos/a.jpg'), 'a');
+  const link = await linkTo(sent);
+  const theirs = join(directory, 'there', name);
+  line.fault = ({ path }) => {
+    if (path.startsWith('/ipfs/')) mkdirSync(join(theirs, 'x'), { recursive: true });
+    return undefined;
+  };
+  const ran = await receive(link, ['--extract', '--json']);
+  expect(ran.exit, ran.stderr).toBe(0);
+  expect(JSON.parse(ran.stdout)).toMatchObject({ files: [{ path: join(directory, 'there', free) }] });
+  expect(await readdir(theirs)).toEqual(['x']);
+  expect(await readdir(join(directory, 'there'))).toHaveLength(2);
 });

@@ -2,10 +2,12 @@
  * Files that the service encrypted, opened by their owner, and files that are verified where they
  * are stored.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFileSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { connect, generateKeys, seal, type Connection } from '../../../client/index.ts';
+import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { hostile } from '../hostile.ts';
 import { sharedLocalService } from '../local.ts';
@@ -39,6 +41,26 @@ describe('decrypt of a file ID', () => {
       name: 'film ☃.mkv',
     });
     expect((await sealpin(['decrypt', fileId, '-'], directory)).stdoutBytes.equals(noise)).toBe(true);
+  });
+
+  test('writes under the next number when another command takes the name meanwhile', async () => {
+    const directory = await temporaryDirectory();
+    const { fileId } = await account.put(noise, { name: 'film.mkv' });
+    let name = 'film.mkv';
+    const { url } = await faultyProxy(
+      () => local.url,
+      ({ path }) => {
+        if (path.startsWith('/ipfs/')) writeFileSync(join(directory, name), 'theirs');
+        return undefined;
+      },
+    );
+    const ran = await sealpin(['decrypt', fileId], directory, url);
+    expect(ran, ran.stderr).toMatchObject({ exit: 0, stderr: /wrote film \(2\)\.mkv/ });
+    // One that the user has chosen stays the one.
+    name = 'film';
+    const named = await sealpin(['decrypt', fileId, name], directory, url);
+    expect(named).toMatchObject({ exit: 1, stderr: /film was created while this was running/ });
+    expect((await readdir(directory)).toSorted()).toEqual(['film', 'film (2).mkv', 'film.mkv']);
   });
 
   test('writes nothing when the service puts another file behind the ID', async () => {
