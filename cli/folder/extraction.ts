@@ -5,8 +5,21 @@
  * last.
  */
 import * as fs from 'node:fs';
-import { link, lstat, mkdir, readdir, rename, rmdir, stat, symlink, unlink, utimes } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import {
+  chmod,
+  link,
+  lstat,
+  mkdir,
+  readdir,
+  readlink,
+  rename,
+  rmdir,
+  stat,
+  symlink,
+  unlink,
+  utimes,
+} from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { ParsedTarEntry, TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
@@ -81,12 +94,15 @@ export class Extraction {
   readonly #target: string;
   readonly #temporary: string;
   readonly #open: Directory[] = [];
-  readonly #leaving: Leaving[] = [];
+  /** By their path. */
+  readonly #leaving = new Map<string, Leaving>();
   #root: Directory;
   readonly #closing = new Set<Promise<void>>();
   #failure: { readonly cause: unknown } | undefined;
   /** The directories that were made, where the disk takes several names for one. */
   #made: Set<string> | undefined;
+  /** Mode of a new directory for which all permissions are asked: some are masked. */
+  #newMode = 0;
 
   constructor(name: string, target: string) {
     this.name = name;
@@ -114,7 +130,9 @@ export class Extraction {
     try {
       await removeLeftovers(dirname(this.#target));
       await mkdir(this.#temporary, { mode: ownDirectory });
-      if (await foldsNames(this.#temporary)) this.#made = new Set();
+      const { folds, mode } = await tryDisk(this.#temporary);
+      if (folds) this.#made = new Set();
+      this.#newMode = mode;
     } catch (error) {
       throw writeFailure(this.name, error);
     }
@@ -129,11 +147,12 @@ export class Extraction {
       }
       while (this.#open.length > 0) await this.#leave();
       await this.#closed(0);
-      for (const leaving of this.#leaving) await completeLink(leaving);
+      for (const leaving of this.#leaving.values()) await completeLink(leaving);
     } catch (error) {
       throw archiveFailure(error, signal);
     }
-    return { files, bytes, warning: leavingWarning(this.name, this.#leaving.length, this.#leaving[0]) };
+    const [first] = this.#leaving.values();
+    return { files, bytes, warning: leavingWarning(this.name, this.#leaving.size, first) };
   }
 
   /** Gives the directory its name. @returns its absolute path */
@@ -174,9 +193,9 @@ export class Extraction {
       const { type, linkname = '' } = header;
       if (type === 'directory') await this.#directory(last, path, header);
       else if (type === 'file') await this.#file(path, header, body);
-      else if (type === 'link') await link(await this.#existing(linkname), path);
+      else if (type === 'link') await this.#link(path, header.name, linkname);
       else if (type !== 'symlink') throw new UnsafePath('it is neither a file, a directory nor a link');
-      else await this.#symlink(last, path, header, isInside(linkname, names.length));
+      else await this.#symlink(path, header.name, linkname);
     } catch (error) {
       throw entryFailure(header.name, error);
     }
@@ -221,7 +240,12 @@ export class Extraction {
   }
 
   async #directory(name: string, path: string, header: TarHeader): Promise<void> {
-    if (!(await this.#make(path, permissionsOf(header) | ownDirectory))) await directoryStats(path);
+    const mode = permissionsOf(header) | ownDirectory;
+    if (!(await this.#make(path, mode))) {
+      // The first of what is in it made it, with other permissions.
+      await directoryStats(path);
+      await chmod(path, this.#newMode & ~(permissions ^ mode));
+    }
     this.#open.push({ name, path, mtime: entryTime(header) });
   }
 
@@ -248,10 +272,18 @@ export class Extraction {
     await this.#closed(maxClosing);
   }
 
-  async #symlink(last: string, path: string, { name, linkname = '' }: TarHeader, stays: boolean): Promise<void> {
-    checkTarget(linkname);
-    await symlink(stays ? linkname : last, path);
-    if (!stays) this.#leaving.push({ name, path, target: linkname });
+  async #symlink(path: string, name: string, target: string): Promise<void> {
+    checkTarget(target);
+    const stays = isInside(target, this.#open.length);
+    await symlink(stays ? target : basename(path), path);
+    if (!stays) this.#leaving.set(path, { name, path, target });
+  }
+
+  /** Makes another name of a file before it. A symbolic link is made again, which is the same. */
+  async #link(path: string, name: string, linkname: string): Promise<void> {
+    const { path: existing, isFile } = await this.#existing(linkname);
+    if (isFile) await link(existing, path);
+    else await this.#symlink(path, name, this.#leaving.get(existing)?.target ?? (await readlink(existing)));
   }
 
   /** Waits until no more than so many files are being closed. */
@@ -260,8 +292,8 @@ export class Extraction {
     if (this.#failure !== undefined) throw this.#failure.cause;
   }
 
-  /** The path of a file that was extracted before, which no symbolic link leads to. */
-  async #existing(target: string): Promise<string> {
+  /** A file or symbolic link that was extracted before, to which no symbolic link leads. */
+  async #existing(target: string): Promise<{ readonly path: string; readonly isFile: boolean }> {
     const names = namesOf(target);
     let path = this.#temporary;
     for (const name of names.slice(0, -1)) {
@@ -270,9 +302,9 @@ export class Extraction {
     }
     path = join(path, names.at(-1) ?? '');
     const stats = await lstat(path).catch(() => undefined);
-    if (stats?.isFile() !== true)
+    if (stats?.isFile() !== true && stats?.isSymbolicLink() !== true)
       throw new UnsafePath(`it is a link to ${shortName(target)}, which is no file before it`);
-    return path;
+    return { path, isFile: stats.isFile() };
   }
 }
 
@@ -289,14 +321,18 @@ async function completeLink({ name, path, target }: Leaving): Promise<void> {
   }
 }
 
-/** Tells whether a disk takes a name in other letters, or in another Unicode form, for the same. */
-async function foldsNames(directory: string): Promise<boolean> {
+/**
+ * Tries a directory of our own. `folds`: whether its disk takes a name in other letters, or in
+ * another Unicode form, for the same; `mode`: of a directory that may have all permissions.
+ */
+async function tryDisk(directory: string): Promise<{ readonly folds: boolean; readonly mode: number }> {
   const path = join(directory, 'caf\u00E9');
-  await mkdir(path);
+  await mkdir(path, { mode: permissions });
+  const { mode } = await lstat(path);
   const others = ['CAF\u00C9', 'cafe\u0301'].map((name) => ifMissing(lstat(join(directory, name)), undefined));
   const found = await Promise.all(others);
   await rmdir(path);
-  return found.some((stats) => stats !== undefined);
+  return { folds: found.some((stats) => stats !== undefined), mode };
 }
 
 async function directoryStats(path: string): Promise<{ readonly mtime: Date }> {

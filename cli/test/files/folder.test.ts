@@ -1,6 +1,18 @@
 /** Folders: what is encrypted of one, and that the same comes back. */
 import { spawnSync } from 'node:child_process';
-import { chmod, mkdir, open, readdir, readFile, readlink, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createTarDecoder } from 'modern-tar';
@@ -98,6 +110,7 @@ describe('a folder', () => {
       const directory = await withFolder();
       // ustar has no room for the long name.
       const exclude = format === 'ustar' ? [`--exclude=${long}`] : [];
+      await link(join(directory, 'in/link'), join(directory, 'in/same-link'));
       const archive = program('tar', ['-c', `--format=${format}`, ...exclude, '-C', join(directory, 'in'), '.']);
       await writeFile(join(directory, 'in.tar'), archive);
       await run(['encrypt', 'in.tar', '--output', 'c'], directory, { env });
