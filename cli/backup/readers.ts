@@ -1,7 +1,7 @@
 /**
  * Files in a backup for the time after Sealpin: `open.html`, `rescue.py` and a page for people.
  */
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Context } from '../context.ts';
 import { writeSmall } from '../io/output-file.ts';
@@ -55,8 +55,8 @@ ihre eigenen Passwörter und Schlüssel nicht die anderen Dateien: Bewahren Sie 
 `;
 
 /**
- * Writes the readers that the folder has not. What is there stays, since it reads this folder, and
- * may be somebody's own.
+ * Writes the readers that the folder has not, or that are empty. What else is there stays, since it
+ * reads this folder, and may be somebody's own.
  * @throws file_unwritable, disk_full, not_installed
  */
 export async function writeReaders({ root }: Layout, context: Context): Promise<void> {
@@ -67,9 +67,9 @@ export async function writeReaders({ root }: Layout, context: Context): Promise<
   };
   for (const [name, text] of Object.entries(sources)) {
     const path = join(root, name);
-    if (existsSync(path)) continue;
+    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) continue;
     const bytes = Buffer.from((await text()) ?? '');
     if (bytes.length === 0) throw new TypeError(`the package has no ${name}`);
-    await writeSmall(path, bytes, { force: false, environment: context, fileOnly: true });
+    await writeSmall(path, bytes, { force: true, environment: context, fileOnly: true });
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Taking a backup: what the account has and the folder has not is fetched, verified and written.
  */
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { accountOf, privateKeyOf } from '../../client/account-key.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
 import type { AccountDetails, StoredFile } from '../../shared/api.ts';
@@ -174,10 +174,11 @@ async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   const { layout, context } = run;
   const path = entryPath(layout, file.fileId);
   const before = await readEntry(layout, file.fileId, context);
-  const hasBlob = existsSync(carPath(layout, file.cid));
+  const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);
+  // No blob is longer than its CAR.
+  const hasBlob = (statSync(carPath(layout, file.cid), { throwIfNoEntry: false })?.size ?? 0) > bytes;
   const isSame = before !== undefined && before.changedAt === file.changedAt && before.expiresAt === file.expiresAt;
   if (hasBlob && isSame) return false;
-  const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);
   if (!hasBlob) {
     const car = { force: true, label: `fetching ${file.cid}`, bytes };
     await writeCar(file.cid, carPath(layout, file.cid), car, context);

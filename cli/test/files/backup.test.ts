@@ -3,7 +3,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -162,6 +162,24 @@ describe('an account', () => {
     expect(await jsonOf(sealpin(target, ['restore', 'copy', '--json'], directory))).toMatchObject({ restored: 1 });
     await writeFile(join(directory, 'copy/files', `${fileId}.json`), '{');
     expect(await check()).toMatchObject({ exit: 5, stderr: /1 of 2 files/ });
+  });
+
+  test('gets again what was emptied or cut off in the folder', async () => {
+    const directory = await temporaryDirectory();
+    const source = await localAccount();
+    const { cid } = await source.files.put(noise, { name: 'noise' });
+    await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
+    const blob = join(directory, 'copy/blobs', `${cid}.car`);
+    const reader = join(directory, 'copy/rescue.py');
+    const [whole, program] = [await readFile(blob), await readFile(reader)];
+    for (const bytes of [0, 1, noise.length]) {
+      await truncate(blob, bytes);
+      await truncate(reader, 0);
+      const done = await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
+      expect(done).toMatchObject({ files: 1, written: 1 });
+      expect((await readFile(blob)).equals(whole)).toBe(true);
+      expect((await readFile(reader)).equals(program)).toBe(true);
+    }
   });
 
   test('does not open with another password, and nothing is stored then', async () => {
