@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf, readFailure } from '../errno.ts';
-import { isInside } from './archive-path.ts';
+import { isInside, shortName } from './archive-path.ts';
 
 type FoundEntry = {
   /** Relative to the folder, with `/`; empty for the folder itself. */
@@ -108,6 +108,11 @@ function inspector(root: string, shown: string) {
       const name = join(shown, path);
       if (errnoOf(error) === 'ENOENT')
         throw new SealpinError('file_changed', `${name} was removed while the folder was read`, { cause: error });
+      if (errnoOf(error) === 'ENAMETOOLONG')
+        throw new SealpinError('file_unreadable', `the path ${shortName(name)} is too long`, {
+          hint: 'leave out a folder above it with --exclude, or move it up',
+          cause: error,
+        });
       throw readFailure(name, error);
     }
   };

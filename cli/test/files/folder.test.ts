@@ -8,6 +8,7 @@ import {
   readdir,
   readFile,
   readlink,
+  rename,
   stat,
   symlink,
   utimes,
@@ -266,6 +267,21 @@ describe('a folder', () => {
     };
     await expect(rest()).rejects.toMatchObject({ code: 'file_changed' });
     await input.close();
+  });
+
+  test('with a path that is too long for the system is refused with a short message, and goes without it', async () => {
+    const directory = await temporaryDirectory();
+    const above = join(directory, 'o'.repeat(240), 'p'.repeat(240));
+    const names = Array.from({ length: 15 }, (_, index) => String(index).padEnd(240, 'n'));
+    await mkdir(join(directory, 'in', ...names), { recursive: true });
+    await writeFile(join(directory, 'in/x'), 'x');
+    await mkdir(above, { recursive: true });
+    await rename(join(directory, 'in'), join(above, 'in'));
+    onTestFinished(() => rename(join(above, 'in'), join(directory, 'in')));
+    const refused = await run(['encrypt', 'in', '--output', 'c'], above, { env });
+    expect(refused.stderr).toMatch(/error: the path in\/0n{100,}… is too long\n.*hint: leave out .*--exclude/);
+    expect(await readdir(above)).toEqual(['in']);
+    expect(await run(['encrypt', 'in', '--output', 'c', '--exclude=13*'], above, { env })).toMatchObject({ exit: 0 });
   });
 
   test('leaves nothing when it changes while a file is made of it', async () => {
