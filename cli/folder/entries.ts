@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf, readFailure } from '../errno.ts';
+import { hasChanged } from '../io/input.ts';
 import { isInside, shortName } from './archive-path.ts';
 
 type FoundEntry = {
@@ -73,7 +74,7 @@ export async function* entriesOf(
     const name = current.names.pop();
     if (name === undefined) {
       const after = statsOf(current.path);
-      if (after.mtimeNs !== current.stats.mtimeNs || after.ino !== current.stats.ino)
+      if (hasChanged(current.stats, after) || after.ino !== current.stats.ino)
         throw new SealpinError('file_changed', `${join(shown, current.path)} changed while it was read`);
       open.pop();
       continue;

@@ -6,7 +6,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
-import { type Input, readFlags } from '../io/input.ts';
+import { hasChanged, type Input, readFlags } from '../io/input.ts';
 import { leavingWarning } from './archive-path.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { type Filter, hasPatterns, isIncluded, isLeftOut } from './filter.ts';
@@ -19,6 +19,8 @@ const packPieceBytes = 1024 * 1024;
 const unthreadedReadBytes = 64 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;
+
+const notInFolder = 'leave it out with --exclude, and pipe it into a command of its own';
 
 const read = promisify(fs.read);
 
@@ -123,7 +125,8 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
     let descriptor;
     try {
       descriptor = fs.openSync(`${root}/${entry.path}`, readFlags);
-      for (let left = Number(entry.stats.size); left > 0;) {
+      let left = Number(entry.stats.size);
+      while (left > 0) {
         if (filled === piece.length) {
           yield piece;
           filled = 0;
@@ -139,6 +142,9 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
         left -= count;
       }
       refuseChanged(name, entry.stats, fs.fstatSync(descriptor, { bigint: true }));
+      // Some file systems, such as /proc and those of FUSE, name a length that a file has not.
+      if (left > 0 || fs.readSync(descriptor, new Uint8Array(1)) > 0)
+        throw new SealpinError('file_changed', `${name} is not as long as the system says`, { hint: notInFolder });
     } catch (error) {
       throw readFailure(name, error);
     } finally {
@@ -158,8 +164,7 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
 function refuseChanged(name: string, found: fs.BigIntStats, read: fs.BigIntStats): void {
   if (read.ino !== found.ino || read.dev !== found.dev)
     throw new SealpinError('file_changed', `${name} was replaced while the folder was read`);
-  if (read.size !== found.size || read.mtimeNs !== found.mtimeNs)
-    throw new SealpinError('file_changed', `${name} changed while it was read`);
+  if (hasChanged(found, read)) throw new SealpinError('file_changed', `${name} changed while it was read`);
 }
 
 function tarHeaderOf(entry: FolderEntry): Uint8Array {

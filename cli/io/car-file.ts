@@ -7,7 +7,7 @@ import { cancelQuietly } from '../../shared/streams/cancel-quietly.ts';
 import type { Environment } from '../context.ts';
 import { failRead, readFailure } from '../errno.ts';
 import { bytesOf } from './byte-stream.ts';
-import { type FileIdentity, readFlags } from './input.ts';
+import { readFlags } from './input.ts';
 
 /** The empty identity CID in binary, named by a writer of a CAR that did not know the root. */
 const unknownRoot = '1,85,0,0';
@@ -23,12 +23,10 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
   const handle = await open(resolve(cwd, path), readFlags).catch(failRead(path));
   try {
     const stats = await handle.stat({ bigint: true }).catch(failRead(path));
-    const { dev, ino, mtimeNs } = stats;
     if (!stats.isFile())
       throw new SealpinError('file_unreadable', `${path} is not a regular file`, { hint: 'name a CAR file' });
     const { root, blocks } = await indexOf(handle, path, signal);
-    const identity: FileIdentity = { dev, ino, mtimeNs };
-    return { root, identity, source: sourceOf(path, handle, blocks), close: () => handle.close() };
+    return { root, identity: stats, source: sourceOf(path, handle, blocks), close: () => handle.close() };
   } catch (error) {
     await handle.close();
     throw error;

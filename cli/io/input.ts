@@ -39,8 +39,11 @@ export type Input = {
   close(): Promise<void>;
 };
 
-/** `mtimeNs`: when its content changed last, in nanoseconds since 1970. */
-export type FileIdentity = { readonly dev: bigint; readonly ino: bigint; readonly mtimeNs: bigint };
+/**
+ * `mtimeNs`: when its content changed last, as programs set it; `ctimeNs`: when anything of it did,
+ * by the system. In nanoseconds since 1970.
+ */
+export type FileIdentity = Readonly<Record<'dev' | 'ino' | 'mtimeNs' | 'ctimeNs', bigint>>;
 
 /** Time of the last change of a file; undefined for a pipe and for a folder. */
 export function modifiedOf({ identity }: Input): Date | undefined {
@@ -110,7 +113,7 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
         if (bytesRead > 0) return request?.respond(bytesRead);
         const after = await statOf(descriptor);
         if (position < bytes || after.size < before.size) throw changed('shrank');
-        if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) throw changed('changed');
+        if (hasChanged(before, after)) throw changed('changed');
         controller.close();
         return request?.respond(0);
       } catch (error) {
@@ -118,8 +121,14 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
       }
     },
   });
-  const { dev, ino, mtimeNs } = before;
-  return { name: path, bytes, identity: { dev, ino, mtimeNs }, stream, close: () => close(descriptor) };
+  return { name: path, bytes, identity: before, stream, close: () => close(descriptor) };
+}
+
+/** Tells by size and times whether the content of a file or directory may have changed. */
+export function hasChanged(before: fs.BigIntStats, after: fs.BigIntStats): boolean {
+  if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) return true;
+  // Programs can set mtime back, and not ctime, which a name more or less changes, too.
+  return after.ctimeNs !== before.ctimeNs && after.nlink === before.nlink;
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */

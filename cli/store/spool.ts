@@ -26,6 +26,8 @@ const SourceMark = v.object({
   path: v.string(),
   size: v.number(),
   mtimeNs: v.string(),
+  /** Undefined in the spools of older versions. */
+  ctimeNs: v.optional(v.string()),
   dev: v.string(),
   ino: v.string(),
 });

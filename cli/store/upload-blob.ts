@@ -113,8 +113,8 @@ async function olderState(o: SpooledUpload): Promise<SpoolState | undefined> {
 async function reasonAgainst({ source, sealedKey, bytes }: SpoolState, o: SpooledUpload): Promise<string | undefined> {
   const { source: current, identity } = o;
   if (source === undefined || current === undefined) return 'what came through the pipe cannot be read again';
-  const names = ['path', 'size', 'mtimeNs', 'dev', 'ino'] as const;
-  if (names.some((name) => source[name] !== current[name])) return 'the file has changed since';
+  if ((Object.keys(source) as (keyof SourceMark)[]).some((name) => source[name] !== current[name]))
+    return 'the file or its permissions have changed since';
   if (sealedKey !== undefined && (await openKey(sealedKey, o).catch(() => undefined)) === undefined)
     return 'the API key does not open what was kept of it';
   if (identity === undefined || (await isOpenedBy(identity, bytes, o))) return undefined;

@@ -14,6 +14,7 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createTarDecoder } from 'modern-tar';
@@ -26,6 +27,7 @@ import { env, pair } from '../containers.ts';
 import { sharedLocalService } from '../local.ts';
 import { Collector, contextIn, run, temporaryDirectory } from '../environment.ts';
 import { account, health, hostile, someApiKey } from '../hostile.ts';
+import { changeKeepingTimes } from '../keeping-times.ts';
 
 const all = { include: [], exclude: [] };
 
@@ -242,7 +244,18 @@ describe('a folder', () => {
         await file.close();
       },
     },
+    {
+      how: 'a file changes, and keeps its times',
+      change: async (folder: string) => {
+        const path = join(folder, 'a');
+        await changeKeepingTimes(path, () => writeFile(path, Buffer.alloc(20 * 2 ** 20, 1), { flag: 'r+' }));
+      },
+    },
     { how: 'a file is added', change: async (folder: string) => writeFile(join(folder, 'new'), '') },
+    {
+      how: 'a file is added, and its folder keeps its times',
+      change: async (folder: string) => changeKeepingTimes(folder, () => writeFile(join(folder, 'new'), '')),
+    },
     {
       how: 'a file becomes a link',
       change: async (folder: string) => {
@@ -267,6 +280,17 @@ describe('a folder', () => {
     };
     await expect(rest()).rejects.toMatchObject({ code: 'file_changed' });
     await input.close();
+  });
+
+  test.for([
+    { folder: '/proc/sys/kernel/random', how: 'longer' },
+    { folder: '/sys/class/net/lo/statistics', how: 'shorter' },
+  ])('with files that are $how than the system says is refused: $folder', async ({ folder }, { skip }) => {
+    skip(!existsSync(folder), `there is no ${folder}`);
+    const directory = await temporaryDirectory();
+    const ran = await run(['encrypt', folder, '--output', 'c'], directory, { env });
+    expect(ran).toMatchObject({ exit: 1, stderr: /random|statistics.* is not as long as the system says/ });
+    expect(await readdir(directory)).toEqual([]);
   });
 
   test('with a path that is too long for the system is refused with a short message, and goes without it', async () => {

@@ -9,6 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { plaintextBytes } from '../../../shared/crypto/index.ts';
 import { faultyProxy, type ProxyFault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { changeKeepingTimes } from '../keeping-times.ts';
 import { sharedLocalService, oldInbox } from '../local.ts';
 import { first } from '../../../testkit/present.ts';
 
@@ -112,14 +113,28 @@ describe('a send that breaks off', () => {
     expect(ran.stderr).toContain('the API key does not open what was kept of it; it starts afresh');
   });
 
-  test('starts afresh and says so when a file has changed', async () => {
+  test.each(['shorter', 'x'.repeat(fileBytes)])('starts afresh and says so when a file has changed', async (text) => {
     const on = await scene();
     await interrupted(on);
-    await writeFile(join(on.directory, 'two'), 'shorter');
+    const two = join(on.directory, 'two');
+    await changeKeepingTimes(two, () => writeFile(two, text));
     const ran = await on.send();
-    expect(ran.stderr).toContain('the interrupted upload of two is not continued: the file has changed since');
+    const why = 'the file or its permissions have changed since';
+    expect(ran.stderr).toContain(`the interrupted upload of two is not continued: ${why}`);
     await run(['receive', ran.stdout.trim(), 'there'], on.directory);
-    expect(await readFile(join(on.directory, 'there/two'), 'utf8')).toBe('shorter');
+    expect(await readFile(join(on.directory, 'there/two'), 'utf8')).toBe(text);
+  });
+
+  test('by an earlier version, which kept less about the file, is continued', async () => {
+    const on = await scene();
+    await interrupted(on);
+    for (const spool of await on.spools()) {
+      const path = join(on.home, 'uploads', spool, 'state.json');
+      const { source, ...state } = JSON.parse(await readFile(path, 'utf8')) as { source: Record<string, string> };
+      delete source['ctimeNs'];
+      await writeFile(path, JSON.stringify({ ...state, source }));
+    }
+    expect((await on.send()).stderr).toContain('continuing the upload of two');
   });
 
   test('for good leaves nothing, here or at the service', async () => {

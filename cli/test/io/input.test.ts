@@ -1,7 +1,20 @@
 import { entry } from '../../../testkit/programs/command-line.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, mkdir, open, readdir, readlink, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
+import {
+  appendFile,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  rename,
+  symlink,
+  truncate,
+  unlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
@@ -10,6 +23,7 @@ import { bareEnv } from '../../../testkit/run-cache.ts';
 import { openInput, readSmall } from '../../io/input.ts';
 import { environmentIn, run, temporaryDirectory } from '../environment.ts';
 import { account, health, hostile, someApiKey } from '../hostile.ts';
+import { changeKeepingTimes } from '../keeping-times.ts';
 
 const mib = 1024 * 1024;
 const passwordInEnv = { SEALPIN_PASSWORD: 'weak' };
@@ -49,20 +63,39 @@ describe('S53: a file that is not at rest', () => {
     }
   }
 
+  const overwritten = async (path: string): Promise<void> => {
+    const file = await open(path, 'r+');
+    await file.write('x', 2 * mib + 7);
+    await file.close();
+  };
+
   test.each([
     { how: 'grew', change: (path: string) => appendFile(path, 'x') },
     { how: 'shrank', change: (path: string) => truncate(path, mib + 5) },
     {
       how: 'changed',
       change: async (path: string) => {
-        const file = await open(path, 'r+');
-        await file.write('x', 2 * mib + 7);
-        await file.close();
+        await overwritten(path);
         await utimes(path, 1, 1);
       },
     },
+    { how: 'changed', change: (path: string) => changeKeepingTimes(path, () => overwritten(path)) },
   ])('that $how while it was read is an error, and never read as complete', async ({ how, change }) => {
     expect(await changing(change)).toMatchObject({ code: 'file_changed', message: `in ${how} while it was read` });
+  });
+
+  test.each([
+    ['another name', (path: string) => link(path, `${path}-2`)],
+    ['no name', unlink],
+    [
+      'no name, and another file has it',
+      async (path: string) => {
+        await writeFile(`${path}-2`, 'x');
+        await rename(`${path}-2`, path);
+      },
+    ],
+  ])('that gets %s while it was read is complete', async (_, change) => {
+    expect(await changing(change)).toBe(undefined);
   });
 });
 

@@ -196,7 +196,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
       title: 'S53: when the file has changed',
       change: ({ directory }: Scene) => writeFile(join(directory, 'in'), randomBytes(5 * mib)),
       overrides: {},
-      says: 'the file has changed since',
+      says: 'the file or its permissions have changed since',
     },
     {
       title: 'when another password is given',
