@@ -147,7 +147,10 @@ describe('RESTORE_TOKEN', () => {
     const account = 'a'.repeat(22);
     const manifest = { format: 'sealpin-backup/v1', service: service.url, createdAt: '', accounts: [account] };
     await writeFile(join(dir, 'backup.json'), JSON.stringify(manifest));
-    await writeFile(join(dir, `${account}.ndjson`), `${JSON.stringify({ format: backupFormat })}\n`.repeat(3));
+    const page = { format: backupFormat, accountId: account, pinsOf: 'a service' };
+    const cursors = [null, 'a', 'b', null];
+    const lines = [0, 1, 2].map((at) => JSON.stringify({ ...page, after: cursors[at], next: cursors[at + 1] }));
+    await writeFile(join(dir, `${account}.ndjson`), `${lines.join('\n')}\n`);
   });
 
   /** Secrets as wrangler has them; what it was called with. */
