@@ -3,6 +3,7 @@
  * account, key or file.
  */
 import { version } from '../../../package.json';
+import { codes } from '../../../shared/errors.ts';
 import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { exposition, expositionType, labelsOf, type Metric } from '../../http/exposition.ts';
@@ -59,7 +60,7 @@ export async function readMetrics(c: Ctx): Promise<Response> {
     state.services.map((service) => ({ labels: labelsOf({ service: service.id }), value: valueOf(service) }));
   const metrics = [
     gauge('sealpin_build_info', 'The version that runs', [{ labels: labelsOf({ version }), value: 1 }]),
-    ...counters.map((metric) => ({ ...metric, samples: samplesOf(metric, sums.counters) })),
+    ...counters.map((metric) => ({ ...metric, samples: samplesOf(metric, withEachCode(sums.counters)) })),
     ...accountMetrics(accounts),
     ...pinMetrics(pins),
     gauge('sealpin_alarm_late_seconds', 'How long the alarm of the latest object is overdue', [
@@ -143,6 +144,15 @@ function pinMetrics({ read }: AskedMetrics<PinGauges>): Metric[] {
   }
   const samples = [...counts].map(([labels, value]) => ({ labels, value }));
   return [gauge('sealpin_pins', 'CIDs of files and parts at each pinning service, by the state of the pin', samples)];
+}
+
+/** Adds the codes without a row: Prometheus sees no increase of what begins above 0. */
+function withEachCode(rows: readonly Counter[]): Counter[] {
+  const none = codes.map((code) => ({ name: 'sealpin_errors_total', labels: labelsOf({ code }), value: 0 }));
+  return [
+    ...rows,
+    ...none.filter(({ name, labels }) => !rows.some((row) => row.name === name && row.labels === labels)),
+  ];
 }
 
 function samplesOf({ name, type }: Omit<Metric, 'samples'>, rows: readonly Counter[]): Metric['samples'] {

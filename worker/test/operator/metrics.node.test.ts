@@ -161,8 +161,19 @@ it.each(['alerts.yml', 'grafana.json', 'README.md'])('has every metric that docs
   const names = readFileSync(monitoring(file), 'utf8').match(/\bsealpin_[a-z_]+/g) ?? [];
   expect(names.length).toBeGreaterThan(5);
   // Those that a service has once there is something to show come last.
-  const later = ['sealpin_pins', 'sealpin_errors_total', 'sealpin_http_response_body_bytes_total'];
+  const later = ['sealpin_pins', 'sealpin_http_response_body_bytes_total'];
   expect([...has, ...later]).toEqual(expect.arrayContaining(names));
+});
+
+/** The codes of errors that alerts count. */
+const alertedCodes = [
+  ...readFileSync(monitoring('alerts.yml'), 'utf8').matchAll(/errors_total\{code=~"([^"]+)"/g),
+].flatMap(([, each = '']) => each.split('|'));
+
+it('counts each error that an alert is about from 0 on, so that the first one is an increase', async () => {
+  const counted = [...(await metrics()).keys()];
+  expect(alertedCodes.length).toBeGreaterThan(3);
+  expect(counted).toEqual(expect.arrayContaining(alertedCodes.map((code) => `sealpin_errors_total{code="${code}"}`)));
 });
 
 it('has a dashboard that Grafana can import: JSON with panels that query Prometheus', () => {
@@ -189,6 +200,66 @@ withProgram('promtool', { probe: ['--version'], isOptional: true }, () => {
   ])('check %s accepts docs/monitoring/%s', (kind, file) => {
     const flags = kind === 'config' ? ['--syntax-only'] : [];
     run('promtool', ['check', kind, ...flags, monitoring(file)]);
+  });
+
+  it('fires for the first errors of a service', async () => {
+    const before = await metrics();
+    // Nothing until an error comes, and nothing after it.
+    const once = (code: string) => {
+      const series = `sealpin_errors_total{code="${code}"}`;
+      const first = before.get(series);
+      return { series, values: `${first === undefined ? '_x20' : `${first}+0x20`} ${(first ?? 0) + 1}+0x20` };
+    };
+    const lasting = [
+      { series: label('/v1/storage/plain', 503), values: '_x9 5+10x50' },
+      { series: label('/v1/storage', 200, 'GET'), values: '0+100x60' },
+      { series: 'sealpin_errors_total{code="unauthorized"}', values: '0+0x9 5+100x50' },
+    ];
+    const at = (minute: number, alertname: string, alerts: object[]) => ({
+      eval_time: `${minute}m`,
+      alertname,
+      exp_alerts: alerts,
+    });
+    const internal = (code: string) => ({
+      exp_labels: { severity: 'ticket', code },
+      exp_annotations: { summary: `Requests end with the code ${code}` },
+    });
+    const ofCodes = ['internal', 'misconfigured'];
+    const tests = [
+      {
+        input_series: ofCodes.map((code) => once(code)),
+        alert_rule_test: [
+          at(20, 'SealpinInternalErrors', []),
+          at(
+            23,
+            'SealpinInternalErrors',
+            ofCodes.map((code) => internal(code)),
+          ),
+        ],
+      },
+      {
+        input_series: lasting,
+        alert_rule_test: [
+          at(40, 'SealpinServerErrors', [
+            {
+              exp_labels: { severity: 'page' },
+              exp_annotations: { summary: 'More than 5 % of the requests fail' },
+            },
+          ]),
+          at(40, 'SealpinGuessing', [
+            {
+              exp_labels: { severity: 'ticket' },
+              exp_annotations: { summary: 'More than one request a second is refused for its key or its rate' },
+            },
+          ]),
+        ],
+      },
+    ].map((each) => ({ interval: '1m', ...each }));
+    await inDirectory(async (path) => {
+      const file = { rule_files: [monitoring('alerts.yml')], evaluation_interval: '1m', tests };
+      writeFileSync(path('alerts.test.yml'), JSON.stringify(file));
+      run('promtool', ['test', 'rules', path('alerts.test.yml')]);
+    });
   });
 
   it('parses every query of the dashboard', async () => {
