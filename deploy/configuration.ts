@@ -1,20 +1,8 @@
 /** The wrangler configuration of a deployment, and what is wrong with it. */
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../shared/loopback.ts';
-import { SealpinError, isSealpinError } from '../shared/errors.ts';
-import {
-  backendsSetting,
-  backupDays,
-  maxFileBytes,
-  maxUploadBytes,
-  rateLimitOf,
-  recoveryDays,
-  replicas,
-  serviceId,
-  shareMaxima,
-  uploadIdleMs,
-  type Env,
-} from '../worker/env.ts';
+import { SealpinError, isSealpinError, ownHint } from '../shared/errors.ts';
+import { backendsSetting, corsOrigins, settingFaults, type Env } from '../worker/env.ts';
 import { configuredBackends, type ConfiguredService } from '../worker/backends/backend-types.ts';
 
 export type Configuration = {
@@ -75,27 +63,13 @@ export function readConfiguration(path: string): Configuration {
   };
 }
 
-/** The parsers of the Worker, by what they read. */
-const parsers: Record<string, (env: Env) => unknown> = {
-  REPLICAS: replicas,
-  SERVICE_ID: serviceId,
-  MAX_UPLOAD_BYTES: maxUploadBytes,
-  MAX_FILE_BYTES: maxFileBytes,
-  UPLOAD_IDLE_SECONDS: uploadIdleMs,
-  RECOVERY_DAYS: recoveryDays,
-  BACKUP_DAYS: backupDays,
-  'SHARE_MAX_DAYS and SHARE_MAX_OPENS': shareMaxima,
-  KEY_LIMIT_POLICY: (env) => rateLimitOf(env, 'account'),
-  ADDRESS_LIMIT_POLICY: (env) => rateLimitOf(env, 'address'),
-};
+const correct = 'correct it in the configuration; docs/operating.md lists the settings';
 
 /** All that can be found wrong with a configuration without asking anybody. */
 export function faultsOf(configuration: Configuration): ConfigurationFault[] {
   const { name, kvId, vars } = configuration;
-  // The bindings that the parsers look at, besides the variables.
-  const env = { ...vars, PIN: { idFromName: () => 'id' }, KEY_LIMIT: {}, ADDRESS_LIMIT: {} } as unknown as Env;
-  const invalid = Object.values(parsers).flatMap((parse) => faultIn(() => parse(env)));
-  const gateway = vars['PUBLIC_GATEWAY'] ?? '';
+  // The binding that the parsers look at, besides the variables.
+  const env = { ...vars, PIN: { idFromName: () => 'id' } } as unknown as Env;
   const isName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name);
   const placeholder = 'the id of the KV namespace is a placeholder';
   return [
@@ -106,9 +80,7 @@ export function faultsOf(configuration: Configuration): ConfigurationFault[] {
       'remove the line id: wrangler creates the namespace',
     ),
     ...backendFaults(configuration),
-    ...invalid,
-    ...faultIf(!['', 'on', 'off'].includes(gateway), 'PUBLIC_GATEWAY is neither on nor off', 'set it to "on" or "off"'),
-    ...originFaults(configuration),
+    ...settingFaults(env).map((what) => ({ what, todo: correct })),
   ];
 }
 
@@ -118,16 +90,7 @@ function faultIf(isWrong: boolean, what: string, todo: string): ConfigurationFau
 
 /** The origins that `CORS_ORIGINS` lists, `*` included. */
 export function originsOf({ vars }: Configuration): string[] {
-  return (vars['CORS_ORIGINS'] ?? '').split(',').flatMap((each) => each.trim() || []);
-}
-
-function originFaults(configuration: Configuration): ConfigurationFault[] {
-  return originsOf(configuration)
-    .filter((each) => each !== '*' && URL.parse(each)?.origin !== each)
-    .map((each) => ({
-      what: `CORS_ORIGINS has "${each}", which is not an origin`,
-      todo: 'write scheme and host without a slash at the end, such as https://app.example.com, with commas between',
-    }));
+  return listedIn(() => corsOrigins(vars));
 }
 
 function backendFaults(configuration: Configuration): ConfigurationFault[] {
@@ -166,8 +129,7 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
     return [];
   } catch (error) {
     if (!isSealpinError(error)) throw error;
-    const todo = error.hint ?? 'correct it in the configuration; docs/operating.md lists the settings';
-    return [{ what: error.message, todo }];
+    return [{ what: error.message, todo: ownHint(error) ?? correct }];
   }
 }
 

@@ -99,6 +99,11 @@ export class SealpinError extends Error {
   }
 }
 
+/** The hint of an occurrence; that of its code is for clients of the API. */
+export function ownHint({ code, hint }: SealpinError): string | undefined {
+  return hint === describe(code).hint ? undefined : hint;
+}
+
 /** Recognizes a SealpinError, with one of some codes if any are given. */
 export function isSealpinError(thrown: unknown, ...codes: readonly Code[]): thrown is SealpinError {
   return thrown instanceof SealpinError && (codes.length === 0 || codes.includes(thrown.code));

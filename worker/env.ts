@@ -3,7 +3,7 @@
  * throws `misconfigured`, naming it.
  */
 import { parseBackupDays } from '../shared/backup-days.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { dayMs, hourMs } from '../shared/time.ts';
 
 /**
@@ -75,11 +75,11 @@ export function rateLimitOf(env: Env, of: 'account' | 'address') {
   const name = of === 'account' ? 'KEY_LIMIT_POLICY' : 'ADDRESS_LIMIT_POLICY';
   const limiter = of === 'account' ? env.KEY_LIMIT : env.ADDRESS_LIMIT;
   const text = env[name] ?? '';
-  if (text === '' || limiter === undefined) return undefined;
+  if (text === '') return undefined;
   const [, requests, seconds] = /^([1-9][0-9]{0,8})\/(10|60)$/.exec(text) ?? [];
   if (requests === undefined)
     throw new SealpinError('misconfigured', `${name} is not requests/seconds, such as 600/60`);
-  return { requests: Number(requests), seconds: Number(seconds) };
+  return limiter && { requests: Number(requests), seconds: Number(seconds) };
 }
 
 /** Time for which an upload may send nothing before it is aborted, in ms: a minute by default. */
@@ -129,11 +129,11 @@ export function backupDays(env: Env): number | undefined {
 
 /** The days that a share may last, and the number of times it may be opened. */
 export function shareMaxima(env: Env): { days: number; opens: number } {
-  return {
-    days: numberIn(env, 'SHARE_MAX_DAYS', countForm) ?? 30,
-    opens: numberIn(env, 'SHARE_MAX_OPENS', countForm) ?? 100,
-  };
+  return { days: maxShareDays(env), opens: maxShareOpens(env) };
 }
+
+const maxShareDays = (env: Env): number => numberIn(env, 'SHARE_MAX_DAYS', countForm) ?? 30;
+const maxShareOpens = (env: Env): number => numberIn(env, 'SHARE_MAX_OPENS', countForm) ?? 100;
 
 /** Days of a share, and of what an invitation stores, if the request does not say. */
 const defaultDays = 7;
@@ -146,14 +146,31 @@ const defaultDays = 7;
  * @returns no later than `SHARE_MAX_DAYS` permits; undefined where a later end is asked for
  */
 export function shareEnd(env: Env, asked: number | null | undefined, fromMs: number): number | undefined {
-  const latest = fromMs + shareMaxima(env).days * dayMs;
+  const latest = fromMs + maxShareDays(env) * dayMs;
   const end = Math.min(asked ?? fromMs + defaultDays * dayMs, latest);
   return (asked ?? end) > latest + hourMs ? undefined : end;
 }
 
 /** Tells whether anybody may fetch by CID what is stored here (`PUBLIC_GATEWAY`). */
-export function isGatewayOpen({ PUBLIC_GATEWAY: setting }: Env): boolean {
-  return setting !== 'off';
+export function isGatewayOpen({ PUBLIC_GATEWAY: word = '' }: Env): boolean {
+  if (!['', 'on', 'off'].includes(word))
+    throw new SealpinError('misconfigured', 'PUBLIC_GATEWAY is neither on nor off');
+  return word !== 'off';
+}
+
+/** The origins whose pages may call, `*` included. */
+export function corsOrigins({ CORS_ORIGINS: list = '' }: Pick<Env, 'CORS_ORIGINS'>): string[] {
+  const origins = list.split(',').flatMap((each) => each.trim() || []);
+  const isOrigin = (text: string): boolean => {
+    const url = URL.parse(text);
+    return url !== null && `${url.protocol}//${url.host}` === text;
+  };
+  const wrong = origins.find((each) => each !== '*' && !isOrigin(each));
+  if (wrong === undefined) return origins;
+  throw new SealpinError(
+    'misconfigured',
+    `CORS_ORIGINS has ${JSON.stringify(wrong)}, which is not an origin such as https://app.example.com`,
+  );
 }
 
 /** The number of backends that hold each file. */
@@ -173,4 +190,44 @@ function numberIn(env: Env, name: (typeof variables)[number], { pattern, words }
   if (!pattern.test(text) || !Number.isSafeInteger(Number(text)))
     throw new SealpinError('misconfigured', `${name} is not a whole number ${words}`);
   return Number(text);
+}
+
+/** The parsers of the settings, each of which refuses all but the words of docs/operating.md. */
+const parsers: readonly ((env: Env) => unknown)[] = [
+  replicas,
+  serviceId,
+  maxUploadBytes,
+  maxFileBytes,
+  uploadIdleMs,
+  isGatewayOpen,
+  corsOrigins,
+  recoveryDays,
+  backupDays,
+  maxShareDays,
+  maxShareOpens,
+  (env) => rateLimitOf(env, 'account'),
+  (env) => rateLimitOf(env, 'address'),
+];
+
+/** What is wrong with the settings: sentences that name them. */
+export function settingFaults(env: Env): string[] {
+  return parsers.flatMap((parse) => {
+    try {
+      parse(env);
+      return [];
+    } catch (error) {
+      if (!isSealpinError(error, 'misconfigured')) throw error;
+      return [error.message];
+    }
+  });
+}
+
+const checked = new WeakSet<Env>();
+
+/** Refuses to work with a wrong setting, whatever the request needs. @throws misconfigured */
+export function checkSettings(env: Env): void {
+  if (checked.has(env)) return;
+  const faults = settingFaults(env);
+  if (faults.length > 0) throw new SealpinError('misconfigured', faults.join('; '));
+  checked.add(env);
 }

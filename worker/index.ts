@@ -29,7 +29,7 @@ const taken = routes
   .flatMap(({ headers, requiredHeaders }) => Object.keys({ ...headers, ...requiredHeaders }));
 const crossOrigin = cors(taken, Object.keys(responseHeaders));
 app.use(steps.requestId, steps.accessLog, steps.inertHeaders, steps.headLength);
-app.use(onlyOwnWorker, crossOrigin, steps.rateLimitFields);
+app.use(onlyOwnWorker, crossOrigin, steps.checkedSettings, steps.rateLimitFields);
 app.use(uploads, tus);
 app.use(signedUrlPath, withoutReferrer, steps.notAsCode);
 app.use('/ipfs/*', steps.notAsCode);

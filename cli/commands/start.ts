@@ -78,12 +78,15 @@ export const command = defineCommand({
         hint: 'give the Kubo an entry of the type kubo in the file',
       });
     const backends = args.backends === undefined ? undefined : await readBackends(args.backends, context);
-    const backupDays = parseBackupDays(context.env['BACKUP_DAYS']);
+    const backupDays = parseBackupDays(context.env['BACKUP_DAYS'], 'config_invalid');
     await refuseSecond(context, args);
     if (args.origin === undefined) await refuseLostOrigin(context.dataDir);
     packageRoot(); // refused here, before anything is written
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
+    const { settings, ignored } = settingsIn((front ?? backends) === undefined ? {} : context.env);
+    if (ignored.length > 0)
+      context.output.warn(`not taken from the environment: ${ignored.join(', ')} (see docs/self-hosting.md)`);
     quietSqlite();
     if (args.rollback !== undefined && !(await goBack(args.rollback, context))) return;
     const { secrets: keyFile, cache } = localPaths(context.dataDir);
@@ -108,7 +111,7 @@ export const command = defineCommand({
       kubo,
       front,
       backends,
-      settings: front === undefined && backends === undefined ? {} : settingsIn(context.env),
+      settings,
       origins,
       backupDays,
       log: log.line,

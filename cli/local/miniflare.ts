@@ -37,8 +37,6 @@ export type WorkerdOptions = {
   code: WorkerCode;
   /** Variables and secrets of the Worker. */
   vars: Record<string, string>;
-  /** Other origins whose pages may call. */
-  origins?: readonly string[];
   /** Origin of a public service. Requests then come from this process, which has examined them. */
   origin?: string | undefined;
   /** Writes through to the disk what KV holds. */
@@ -241,7 +239,7 @@ function describeService(code: WorkerCode, options: WorkerdOptions, control: str
       ...options.vars,
       LOCAL_PORT: String(options.port ?? portOf(options.listen)),
       LOCAL_CONTROL: control,
-      LOCAL_ORIGINS: (options.origins ?? []).join(','),
+      LOCAL_ORIGINS: options.vars['CORS_ORIGINS'] ?? '',
       ...(options.origin !== undefined && { LOCAL_ORIGIN: options.origin }),
     },
     serviceBindings: {

@@ -27,7 +27,7 @@ export function notAccepted(name: string): Refusal {
  * Returns why a request is refused; undefined when it is not.
  * @param headers of the request
  * @param port of the listener, in decimal
- * @param o.origins other origins whose pages may call, as `Origin` spells them
+ * @param o.origins other origins whose pages may call, as `Origin` spells them; `*`: all
  * @param o.method of the request; with it, links on pages of other sites may lead to pages of this
  * service
  */
@@ -41,7 +41,7 @@ export function refusal(
     return { detail: 'the Host header is not that of this service', hint: `use the address http://127.0.0.1:${port}` };
   for (const name of headers.keys()) if (name.startsWith('mf-')) return notAccepted(name);
   const origin = headers.get('origin');
-  if (origin !== null && origins.includes(origin)) return undefined;
+  if (origin !== null && [origin, '*'].some((each) => origins.includes(each))) return undefined;
   if (origin !== null && !own.some((host) => origin === `http://${host}`))
     return fromPage('pages of other origins may not use this service');
   if (headers.get('sec-fetch-site') === 'cross-site' && !isNavigation(headers, method))

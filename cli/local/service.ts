@@ -39,6 +39,9 @@ const drainMs = 10_000;
 
 /** Timeout of a question for the address while a crashed workerd is replaced. */
 const restartMs = 5_000;
+/** Longest wait for the line of the log that says why the Worker refused a request, in ms. */
+const lineMs = 2_000;
+
 /** Longest wait for the number of requests that workerd runs, in ms. */
 const runtimeMs = 5_000;
 
@@ -53,7 +56,7 @@ export type StartOptions = {
   readonly front?: { readonly origin: string; readonly proxies: Proxies } | undefined;
   /** Backends of `--backends`, before the embedded node. */
   readonly backends?: Backends | undefined;
-  /** Settings of the Worker. */
+  /** Settings of the Worker, from the environment. */
   readonly settings?: Readonly<Record<string, string>>;
   /** Other origins, such as `http://localhost:3000`, whose pages may call. */
   readonly origins?: readonly string[];
@@ -84,9 +87,9 @@ export async function startService(options: StartOptions) {
 async function start(options: StartOptions, cleanup: CleanupStack) {
   const { dataDir } = options;
   const paths = localPaths(dataDir);
-  const refused: string[] = [];
+  const refused = Promise.withResolvers<string>();
   const ownLog = (line: string): void => {
-    if (line.includes('"misconfigured"')) refused.push(line);
+    if (['"event":"error"', '"misconfigured"'].every((part) => line.includes(part))) refused.resolve(line);
     options.log(line);
   };
   const { secrets, stateDir, crashed, log } = await prepareDirectory({ ...options, log: ownLog }, cleanup);
@@ -113,7 +116,7 @@ async function start(options: StartOptions, cleanup: CleanupStack) {
   await run.write(url);
 
   const ask: AskWorker = (path) => workerd.ask(path, secrets.adminToken).catch(silent);
-  await refuseMisconfigured(options, ask, refused);
+  await refuseMisconfigured(options, ask, refused.promise);
   const own = options.front === undefined ? await openAccount(url, dataDir, secrets) : undefined;
   await syncFolders(paths.local);
   const before = await saveOrigin(dataDir, options.front?.origin, secrets);
@@ -197,7 +200,6 @@ async function workerdAt(listen: number | string, url: string, o: Listening, por
     port,
     code: o.code,
     log: o.log,
-    origins: options.origins ?? [],
     origin: options.front?.origin,
     exists: (className, objectId) => hasObject(stateDir, className, objectId),
     erase: (className, objectId) => eraseLive(stateDir, className, objectId),
@@ -217,17 +219,16 @@ function silent(cause?: unknown): never {
 
 /**
  * Asks the Worker whether it can use its settings: a deployed one would say it to each request.
- * @param lines of its log about that
+ * @param refused resolves with the line of its log about that, which may come after the response
  * @throws config_invalid
  */
-async function refuseMisconfigured({ front, backends }: StartOptions, ask: AskWorker, lines: readonly string[]) {
+async function refuseMisconfigured({ front, backends }: StartOptions, ask: AskWorker, refused: Promise<string>) {
   if (front === undefined && backends === undefined) return;
   const { status } = await ask('/v1/health');
   if (status !== 500) return;
-  const { error } = JSON.parse(lines.at(-1) ?? '{}') as { error?: string };
-  throw new SealpinError('config_invalid', error ?? 'the service cannot use its settings', {
-    hint: 'see "Settings" and "Backends" in docs/operating.md',
-  });
+  const { error = '' } = JSON.parse(await within(refused, lineMs, () => '{}')) as { error?: string };
+  const why = error.replace(/^SealpinError: /, '') || 'the service cannot use its settings';
+  throw new SealpinError('config_invalid', why, { hint: 'see "Settings" and "Backends" in docs/operating.md' });
 }
 
 /** The account in the secrets, or a new one, which is saved there. @throws service_answer */

@@ -3,7 +3,7 @@
  * knows no command; this table maps them to commands and flags. A hint on the error itself takes
  * precedence.
  */
-import { type Code, describe, isSealpinError, type Reason, SealpinError } from '../../shared/errors.ts';
+import { type Code, describe, isSealpinError, ownHint, type Reason, SealpinError } from '../../shared/errors.ts';
 
 const byReason: Readonly<Record<Reason, string>> = {
   wrong_password:
@@ -57,9 +57,8 @@ const byCode: Readonly<Partial<Record<Code, string>>> = {
 
 /** The hint for a failure; undefined when there is nothing to add to what it says. */
 export function hintFor(error: SealpinError): string | undefined {
-  const general = describe(error.code).hint;
-  if (error.hint !== undefined && error.hint !== general) return error.hint;
-  return (error.reason === undefined ? undefined : byReason[error.reason]) ?? byCode[error.code] ?? general;
+  const ofReason = error.reason === undefined ? undefined : byReason[error.reason];
+  return ownHint(error) ?? ofReason ?? byCode[error.code] ?? describe(error.code).hint;
 }
 
 /** Awaits some work; a failure with a certain code gets the hint, and the words, of a command. */

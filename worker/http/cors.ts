@@ -4,6 +4,8 @@
  */
 import type { MiddlewareHandler } from 'hono';
 import { cors as allowOrigin } from 'hono/cors';
+import { orUndefined } from '../../shared/errors.ts';
+import { corsOrigins } from '../env.ts';
 import type { App, Ctx } from './app.ts';
 
 /** Headers that a request may have besides those of its route. */
@@ -58,7 +60,8 @@ const forEveryPage = /^\/(?:ipfs|v1\/accounts\/[^/]+\/signed)\//;
 /** The origins that may read a response: the caller's own, all (`*`), or none. */
 function allowedOrigin(c: Ctx): string | undefined {
   const origin = c.req.header('Origin');
-  const listed = (c.env.CORS_ORIGINS ?? '').split(',').map((each) => each.trim());
+  // A list that is wrong is refused after this, with all settings.
+  const listed = orUndefined(() => corsOrigins(c.env)) ?? [];
   if (listed.includes('*') || forEveryPage.test(c.req.path)) return '*';
   return origin !== undefined && listed.includes(origin) ? origin : undefined;
 }

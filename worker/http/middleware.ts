@@ -4,7 +4,7 @@ import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { servicesOf } from '../backends/configured.ts';
 import { tellRefusal, uploadCountsMs } from '../objects/metrics/seen-refusals.ts';
-import { rateLimitOf } from '../env.ts';
+import { checkSettings, rateLimitOf } from '../env.ts';
 import { isHead, type App, type Check, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
 import { errorText, log, orLog } from '../log.ts';
@@ -58,17 +58,21 @@ export const inertHeaders: MiddlewareHandler<App> = async (c, next) => {
   for (const [name, value] of Object.entries(inert)) if (!headers.has(name)) headers.set(name, value);
 };
 
+/** Refuses each request while a setting is wrong, before it changes anything. */
+export const checkedSettings: MiddlewareHandler<App> = async (c, next) => {
+  checkSettings(c.env);
+  await next();
+};
+
 /**
  * Names the limit that a request was counted for, where the operator has told it
  * (draft-ietf-httpapi-ratelimit-headers-10). The limiter only says whether a request is within the
  * limit, so how much is left is known only when there is nothing left.
  */
 export const rateLimitFields: MiddlewareHandler<App> = async (c, next) => {
-  // Read before the request changes anything: a wrong setting is a fault of its own.
-  const policies = { account: rateLimitOf(c.env, 'account'), address: rateLimitOf(c.env, 'address') };
   await next();
   const { countedFor } = c.var;
-  const policy = countedFor && policies[countedFor];
+  const policy = countedFor && rateLimitOf(c.env, countedFor);
   if (countedFor === undefined || policy === undefined) return;
   c.res.headers.set('RateLimit-Policy', `"${countedFor}";q=${policy.requests};w=${policy.seconds}`);
   const retryAfter = c.res.headers.get('Retry-After');
@@ -115,10 +119,11 @@ function tellRefused(c: Ctx, code: string): void {
   if (Date.now() - toldRefusedAt < refusedEveryMs) return;
   toldRefusedAt = Date.now();
   const told = orLog({ event: 'refusal.tell' }, async () => {
+    checkSettings(c.env);
     const [first] = servicesOf(c.env);
     if (first !== undefined) await tellRefusal(c.env, first.id, code, uploadCountsMs);
   });
-  // Where the list of backends is what is wrong, there is no first one; health says so itself.
+  // Where a setting or the list of backends is wrong, none has refused; health says so itself.
   c.executionCtx.waitUntil(told);
 }
 

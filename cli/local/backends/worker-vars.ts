@@ -27,16 +27,29 @@ const settings = [
   'MAX_FILE_BYTES',
   'UPLOAD_IDLE_SECONDS',
   'PUBLIC_GATEWAY',
+  'CORS_ORIGINS',
+  'BACKUP_DAYS',
   'SHARE_MAX_DAYS',
   'SHARE_MAX_OPENS',
   'KEY_LIMIT_POLICY',
   'ADDRESS_LIMIT_POLICY',
 ];
 
-/** The settings in an environment. */
-export function settingsIn(env: Variables): Record<string, string> {
+/** The others, which such a service has of its own. */
+const ownSettings = [
+  'BACKENDS',
+  'PINNING_SERVICES',
+  'SERVICE_ID',
+  'RECOVERY_DAYS',
+  'ADMIN_TOKEN',
+  'METRICS_TOKEN',
+  'RESTORE_TOKEN',
+];
+
+/** The settings in an environment. `ignored`: the names of those that are not taken from it. */
+export function settingsIn(env: Variables): { settings: Record<string, string>; ignored: string[] } {
   const given = settings.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]] as const]));
-  return Object.fromEntries(given);
+  return { settings: Object.fromEntries(given), ignored: ownSettings.filter((name) => (env[name] ?? '') !== '') };
 }
 
 /**
@@ -105,7 +118,7 @@ export function workerVars(o: VariableOptions): Record<string, string> {
     [nodeSecret]: secrets.rpcToken,
     ...(kubo?.token !== undefined && { [kuboSecret]: kubo.token }),
     SERVICE_ID: secrets.serviceId,
-    CORS_ORIGINS: o.origins?.join(',') ?? '',
+    CORS_ORIGINS: [o.settings?.['CORS_ORIGINS'] ?? [], o.origins ?? []].flat().join(','),
     // The objects of this machine cannot be restored to an earlier point in time.
     RECOVERY_DAYS: '0',
     BACKUP_DAYS: String(o.backupDays ?? ''),

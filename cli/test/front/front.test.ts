@@ -28,7 +28,7 @@ import {
 let service: PublicService;
 let apiKey: string;
 beforeAll(async () => {
-  service = await startPublic();
+  service = await startPublic({ env: { CORS_ORIGINS: 'https://app.example', RECOVERY_DAYS: '30' } });
   apiKey = await newAccount(service);
 });
 afterAll(() => remove(service));
@@ -93,6 +93,16 @@ describe('a public service', () => {
     const [response] = (await once(sent, 'response')) as [IncomingMessage];
     expect(fileOf((await buffer(response)).toString()).size).toBe(2 ** 20);
     expect(told).toEqual([{}]);
+  });
+
+  test('admits the pages of CORS_ORIGINS, and says which settings it does not take from its environment', async () => {
+    const allowed = async (page: string) =>
+      (await ask(service, '/v1/account', { headers: { authorization: `Bearer ${apiKey}`, origin: page } })).headers[
+        'access-control-allow-origin'
+      ];
+    expect(await allowed('https://app.example')).toBe('https://app.example');
+    expect(await allowed('https://evil.example')).toBeUndefined();
+    expect(service.warnings).toEqual([expect.stringContaining('not taken from the environment: RECOVERY_DAYS (see')]);
   });
 
   test('knows its own origin: an account that admits pages of no other one admits those of the service', async () => {

@@ -5,8 +5,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
+import { documentedSettings } from '../../../testkit/documented-settings.ts';
 import { startNode, type RunningNode } from '../../local/node/server.ts';
 import { parseBackends, settingsIn } from '../../local/backends/worker-vars.ts';
+import { present } from '../../../testkit/present.ts';
 import { ask, refusal, remove, startHere, store } from './harness.ts';
 
 let directory: string;
@@ -28,6 +30,8 @@ async function fileWith(entries: unknown): Promise<string> {
 
 // The name that the manual has for the Kubo of a cluster.
 const node = () => ({ id: 'second', type: 'kubo', url: second.url, tokenSecret: 'IPFS_TOKEN' });
+/** The settings that such a service takes from its environment. */
+const taken = Object.keys(settingsIn(Object.fromEntries(documentedSettings.map((name) => [name, '1']))).settings);
 const env = { IPFS_TOKEN: 'token-of-second', REPLICAS: '2' };
 
 describe('a service with backends of its own', () => {
@@ -112,6 +116,16 @@ describe.skipIf(!hasVersitygw())(hasVersitygw() ? 'an object store' : noVersityg
   });
 });
 
+test('a start with wrong settings names each of them, and says where they are described', async () => {
+  const wrong = Object.fromEntries(taken.map((name) => [name, name === 'BACKUP_DAYS' ? '' : 'a word']));
+  const said = await refusal({ args: [await fileWith([node()])], env: { ...wrong, IPFS_TOKEN: 'token-of-second' } });
+  const [refused] = said.split('\n').flatMap((line) => (line.includes('"config_invalid"') ? [line] : []));
+  const { detail, hint } = JSON.parse(present(refused)) as { detail: string; hint: string };
+  const named = detail.split('; ').map((each) => /^\w+/.exec(each)?.[0] ?? '');
+  expect(named.toSorted()).toEqual(taken.filter((name) => name !== 'BACKUP_DAYS').toSorted());
+  expect(hint).toContain('docs/operating.md');
+});
+
 test('secrets are those that entries name, and settings those of the manual', () => {
   const entries = [
     { id: 'a', type: 's3', keySecret: 'A', secretSecret: 'B' },
@@ -119,5 +133,8 @@ test('secrets are those that entries name, and settings those of the manual', ()
   ];
   const all = { A: '1', B: '2', C: '3', D: '4', REPLICAS: '2', ADMIN_TOKEN: 'mine', SERVICE_ID: 'mine', PATH: '/bin' };
   expect(parseBackends(JSON.stringify(entries), 'b.json', all).secrets).toEqual({ A: '1', B: '2', C: '3' });
-  expect(settingsIn(all)).toEqual({ REPLICAS: '2' });
+  expect(settingsIn(all)).toEqual({ settings: { REPLICAS: '2' }, ignored: ['SERVICE_ID', 'ADMIN_TOKEN'] });
+  const documented = Object.fromEntries(documentedSettings.map((name) => [name, '1']));
+  const { settings, ignored } = settingsIn(documented);
+  expect([...Object.keys(settings), ...ignored].toSorted()).toEqual([...documentedSettings].toSorted());
 });

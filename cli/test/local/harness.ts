@@ -52,6 +52,8 @@ export type Running = {
   apiKey: string;
   pid: number;
   stderr(): string;
+  /** Of a start in this process. */
+  warnings?: readonly string[] | undefined;
   /** Its exit code, once it has ended. */
   ended: Promise<number | null>;
   /** Ends it by this signal and waits; gives the exit code. */
@@ -59,7 +61,7 @@ export type Running = {
 };
 
 /** Output of `start --json`. */
-type Ready = { url: string; port?: number; keyFile: string };
+type Ready = { url: string; port?: number; keyFile: string; warnings?: readonly string[] };
 
 async function newDataDir(): Promise<string> {
   return await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
@@ -162,7 +164,7 @@ export async function startHere(
   const failed = ended.then(({ exit }): never => {
     throw new Error(`sealpin start ended with ${exit}: ${stderr.text}`);
   });
-  const { url, port: listening = 0, keyFile } = JSON.parse(await Promise.race([ready, failed])) as Ready;
+  const { url, port: listening = 0, keyFile, warnings } = JSON.parse(await Promise.race([ready, failed])) as Ready;
   failed.catch(() => undefined);
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   return {
@@ -171,6 +173,7 @@ export async function startHere(
     port: listening,
     apiKey,
     stderr: () => stderr.text,
+    warnings,
     ended: ended.then(({ exit }) => exit),
     async end() {
       stop.abort();

@@ -11,6 +11,7 @@ import { localService } from '../../local/control.ts';
 import { openAccount } from '../../local/service.ts';
 import { lock } from '../../io/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
+import { refusal } from '../../local/origin.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
 import { freePort, onFreePort, untilReleased } from '../../local/port.ts';
@@ -240,6 +241,13 @@ describe('the guard before the Worker', () => {
       expect(await ask({ host })).toEqual({ status: 200, body: 'through as 1' });
       expect(await ask({ origin: `http://${host}`, 'sec-fetch-site': 'same-origin' })).toMatchObject({ status: 200 });
     }
+  });
+
+  test('admits pages of every origin where all may call, and no foreign host', () => {
+    const from = (name: string) =>
+      refusal(new Headers({ host: name, origin: 'https://a.example' }), String(port), { origins: ['*'] })?.detail;
+    expect(from(`127.0.0.1:${port}`)).toBeUndefined();
+    expect(from('evil.example')).toContain('the Host header');
   });
 
   test.each([

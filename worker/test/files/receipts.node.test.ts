@@ -1,10 +1,8 @@
-/** ReceiptRows of removals, on rows in SQLite, and settings with which none can be written. */
+/** ReceiptRows of removals, on rows in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { receiptDays } from '../../../shared/api.ts';
 import { dayMs } from '../../../shared/time.ts';
-import { sharedService, withSettings } from '../../../testkit/service.ts';
-import { client, problemOf } from '../../../testkit/api-client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
 import { PinRemovals } from '../../objects/pin/pin-removals.ts';
@@ -151,20 +149,4 @@ it('a receipt of an earlier version is completed where nothing is being removed 
 it('a receipt of this version waits for what the pin says', () => {
   receipts.setPins('a file', [pin('a', 'scheduled')]);
   expect(receipts.isForgotten('a file')).toBe(false);
-});
-
-it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot be read', async (name) => {
-  const { url, account } = await sharedService();
-  const call = client(url, (await account()).apiKey, withSettings({ [name]: 'a month' }));
-  const { fileId } = await call.store('plain', 'still there');
-  const terms = { record: 'AAAA', files: [fileId], password: false };
-  const { id } = await call.createShare(terms);
-  for (const response of [
-    call.ask('deleteShare', { shareId: id }),
-    call.ask('deleteFile', { fileId }),
-    call.ask('deleteFiles', { files: [fileId] }),
-  ])
-    expect(await problemOf(response)).toBe('500 misconfigured');
-  expect(await call.getShare({ shareId: id })).toMatchObject({ state: 'active' });
-  expect((await call.ask('getFile', { fileId })).status).toBe(200);
 });
