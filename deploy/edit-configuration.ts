@@ -1,6 +1,7 @@
 /** Changes to a wrangler.toml that keep its comments, which wrangler's own writer would not. */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, parse } from 'node:path';
+import { failWrite } from '../cli/errno.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { kvBinding, listSetting, readConfiguration, type Configuration } from './configuration.ts';
 
@@ -31,7 +32,7 @@ export async function editConfiguration(path: string, changes: ConfigurationChan
   // wrangler knows the form of a configuration by the end of its name.
   const temporary = join(dir, `${name}.setup${ext}`);
   try {
-    await writeFile(temporary, after);
+    await writeFile(temporary, after).catch(failWrite(path));
     checkWritten(temporary, changes, path);
     await rename(temporary, path);
   } finally {

@@ -1,6 +1,6 @@
 /** The result of a check, and how it is printed. */
 import { visible } from '../cli/terminal/output.ts';
-import { isSealpinError } from '../shared/errors.ts';
+import { isSealpinError, ownHint } from '../shared/errors.ts';
 
 /** `ok` is undefined for what was not checked, or is worth knowing. */
 export type Finding = { ok: true | undefined; what: string } | { ok: false; what: string; todo: string };
@@ -28,7 +28,7 @@ export function wrong(what: string, todo: string): Finding {
 
 /** Reports an error. @param otherwise what to do where it has no hint @param about what failed */
 export function failure(error: unknown, otherwise: string, about = ''): Finding {
-  const hint = isSealpinError(error) ? error.hint : undefined;
+  const hint = isSealpinError(error) ? ownHint(error) : undefined;
   return wrong(`${about}${errorMessage(error)}`, hint ?? otherwise);
 }
 

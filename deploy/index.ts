@@ -1,6 +1,7 @@
 /** `npm run setup`, `doctor`, `backup` and `restore`. Exit code 0: done, 1: failed, 2: misused. */
+import { systemFailure } from '../cli/errno.ts';
 import { visible } from '../cli/terminal/output.ts';
-import { exitOf, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { exitOf, isSealpinError, ownHint, SealpinError } from '../shared/errors.ts';
 import { backup } from './service-backup.ts';
 import { doctor, tokenIn, type DoctorContext } from './check-deployment.ts';
 import { operatorApi } from './operator-api.ts';
@@ -33,6 +34,13 @@ const commands: Record<CommandName, (options: DeployOptions, context: DoctorCont
   },
 };
 
+/** The error to print. @throws a bug, with its stack */
+function shown(cause: unknown): SealpinError {
+  if (isSealpinError(cause)) return cause;
+  if (!(cause instanceof Error) || !('syscall' in cause)) throw cause;
+  return systemFailure(cause) ?? new SealpinError('internal', `the system refuses: ${cause.message}`, { cause });
+}
+
 const [command = '', ...args] = process.argv.slice(2);
 const interrupted = new AbortController();
 try {
@@ -50,9 +58,10 @@ try {
       interactive: true,
     });
   }
-} catch (error) {
-  if (!isSealpinError(error)) throw error;
+} catch (thrown) {
+  const error = shown(thrown);
   console.error(`✗ ${visible(error.message)}`);
-  for (const line of (error.hint ?? '').split('\n')) console.error(`  → ${visible(line)}`);
+  for (const line of (ownHint(error) ?? '').split('\n').filter((each) => each !== ''))
+    console.error(`  → ${visible(line)}`);
   process.exitCode = [2, 130].includes(exitOf(error)) ? exitOf(error) : 1;
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { failWrite } from '../cli/errno.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { readConfiguration } from './configuration.ts';
 import type { DeployOptions } from './options.ts';
@@ -24,7 +25,8 @@ export async function newConfiguration({ config, name }: Pick<DeployOptions, 'co
     throw new SealpinError('usage', `${config} does not exist, and a further service needs a name of its own`, {
       hint: 'add --name, for example --name sealpin-staging',
     });
-  await writeFile(config, copyFor(name, await readFile(original, 'utf8')), { flag: 'wx' });
+  const text = copyFor(name, await readFile(original, 'utf8'));
+  await writeFile(config, text, { flag: 'wx' }).catch(failWrite(config));
   return true;
 }
 

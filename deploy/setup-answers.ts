@@ -114,7 +114,8 @@ function sameBucket(entry: ListedBackend, { bucket, s3Url, region }: DeployOptio
 
 function listedBackends(vars: Record<string, string>): ListedBackend[] | undefined {
   try {
-    return JSON.parse(vars[listSetting(vars)] ?? '') as ListedBackend[];
+    const list = JSON.parse(vars[listSetting(vars)] ?? '') as unknown;
+    return Array.isArray(list) ? (list as ListedBackend[]) : undefined;
   } catch {
     return undefined;
   }

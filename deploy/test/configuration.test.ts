@@ -1,12 +1,15 @@
 /** The configuration of a deployment: what is found wrong with it, and how setup changes it. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import { faultsOf, neededSecrets, readConfiguration } from '../configuration.ts';
+import { codes, SealpinError } from '../../shared/errors.ts';
+import { faultIn, faultsOf, neededSecrets, readConfiguration } from '../configuration.ts';
 import { editConfiguration } from '../edit-configuration.ts';
+import { failure } from '../finding.ts';
 import { newConfiguration } from '../new-configuration.ts';
 import { parseOptions, usage } from '../options.ts';
 import { newFolder, refusal } from './deployment.ts';
@@ -88,6 +91,28 @@ describe('the configuration', () => {
     await editConfiguration(config, { backends, bucket: { binding: 'FILES', bucket: 'ours' } });
     expect(faultsOf(readConfiguration(config))).toEqual([]);
     expect(neededSecrets(readConfiguration(config))).toEqual(['ADMIN_TOKEN']);
+  });
+
+  test.each(['not json', '[]', '5', 'null', '{}', '[1]', '[{}]', '[{"id":"a"}]', '[{"type":"kubo"}]'])(
+    'with the list %s is refused, and its operator is not sent to anybody else',
+    (BACKENDS) => {
+      const faults = faultsOf({ ...complete, vars: { BACKENDS, MAX_FILE_BYTES: 'all' } });
+      expect(faults.map(({ what }) => what)).toEqual([
+        expect.stringMatching(/^BACKENDS/),
+        expect.stringMatching(/^MAX_/),
+      ]);
+      for (const { todo } of faults) expect(todo).toContain('docs/operating.md');
+    },
+  );
+
+  test.each(codes)('no advice for clients of the API stands below an error: %s', (code) => {
+    expect(failure(new SealpinError(code), 'do this')).toMatchObject({ ok: false, todo: 'do this' });
+    expect(failure(new SealpinError(code, 'x', { hint: 'do that' }), 'do this')).toMatchObject({ todo: 'do that' });
+    expect(
+      faultIn(() => {
+        throw new SealpinError(code);
+      }),
+    ).toMatchObject([{ todo: expect.stringContaining('docs/operating.md') }]);
   });
 
   test('with both lists is refused, and names the one in use', () => {
@@ -285,6 +310,15 @@ describe('the flags', () => {
     expect({ code, message }).toEqual({ code: 'usage', message: expect.stringContaining(what) });
     expect(hint).toBeDefined();
     expect(message).not.toContain('secret@');
+  });
+
+  test('name a file that the system refuses: a sentence, and no stack', async () => {
+    const dir = await temporaryDirectory();
+    const flags = ['--url', 'http://127.0.0.1:9', '--admin-token-file', dir, join(dir, 'backup')];
+    const argv = ['--no-warnings', join(import.meta.dirname, '../index.ts'), 'backup', ...flags];
+    const { status, stdout, stderr } = spawnSync(process.execPath, argv, { encoding: 'utf8', env: bareEnv() });
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+    expect(stderr).toMatch(/^✗ the system refuses: EISDIR: .*\n$/);
   });
 
   // They are shown before a command is looked for. That the program starts, other tests of it show.
