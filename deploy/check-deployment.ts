@@ -22,11 +22,11 @@ export type DoctorContext = {
  * @returns the exit code: 1 where something is wrong
  * @throws misconfigured
  */
-export async function doctor(options: DeployOptions, { env, print }: DoctorContext): Promise<number> {
+export async function doctor(options: DeployOptions, { env, print, signal }: DoctorContext): Promise<number> {
   const configuration = readConfiguration(options.config);
   const subject: Subject = {
     configuration,
-    wrangler: wranglerWith(options.config, env),
+    wrangler: wranglerWith(options.config, env, signal),
     url: options.url ?? (configuration.domain && `https://${configuration.domain}`),
     secretOf: (name) => {
       const file = { ADMIN_TOKEN: options.adminTokenFile, METRICS_TOKEN: options.metricsTokenFile }[name];

@@ -34,8 +34,18 @@ const commands: Record<CommandName, (options: DeployOptions, context: DoctorCont
   },
 };
 
+/** Signals that end a command between its steps. A restoration has something to undo. */
+const signals: Record<CommandName, NodeJS.Signals[]> = {
+  setup: ['SIGINT'],
+  doctor: [],
+  backup: ['SIGINT'],
+  restore: ['SIGINT', 'SIGTERM', 'SIGHUP'],
+};
+
 /** The error to print. @throws a bug, with its stack */
 function shown(cause: unknown): SealpinError {
+  if (isSealpinError(cause, 'interrupted'))
+    return new SealpinError('interrupted', cause.message, { hint: 'what has a ✓ is done: the same command continues' });
   if (isSealpinError(cause)) return cause;
   if (!(cause instanceof Error) || !('syscall' in cause)) throw cause;
   return systemFailure(cause) ?? new SealpinError('internal', `the system refuses: ${cause.message}`, { cause });
@@ -45,9 +55,7 @@ const [command = '', ...args] = process.argv.slice(2);
 const interrupted = new AbortController();
 try {
   const name = Object.hasOwn(commands, command) ? (command as CommandName) : 'doctor';
-  // A restoration has something to undo. The others end by themselves.
-  for (const signal of name === 'restore' ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT'])
-    process.once(signal, () => interrupted.abort(new SealpinError('interrupted')));
+  for (const signal of signals[name]) process.once(signal, () => interrupted.abort(new SealpinError('interrupted')));
   if (args.includes('--help')) console.log(usage);
   else {
     const options = parseOptions(name, args, process.env['INIT_CWD'] ?? process.cwd());
@@ -63,5 +71,6 @@ try {
   console.error(`✗ ${visible(error.message)}`);
   for (const line of (ownHint(error) ?? '').split('\n').filter((each) => each !== ''))
     console.error(`  → ${visible(line)}`);
-  process.exitCode = [2, 130].includes(exitOf(error)) ? exitOf(error) : 1;
+  // Checks that were given up may still run.
+  process.exit([2, 130].includes(exitOf(error)) ? exitOf(error) : 1);
 }

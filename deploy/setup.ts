@@ -1,6 +1,7 @@
 /** `npm run setup`: from an empty Cloudflare account to a service. It can be repeated. */
 import { randomBytes } from 'node:crypto';
 import { SealpinError } from '../shared/errors.ts';
+import { within } from '../shared/streams/timing.ts';
 import { createBucket, usedBuckets } from './buckets.ts';
 import { checkPinning, type Subject } from './checks.ts';
 import { faultsOf, kvTitle, listSetting, readConfiguration, type Configuration } from './configuration.ts';
@@ -17,6 +18,9 @@ import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wra
 
 type Print = DoctorContext['print'];
 
+/** Checks have limits of their own: they are waited for until the signal. */
+const checksMs = Number.POSITIVE_INFINITY;
+
 /**
  * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the
  * secrets and checks everything. Where all is well it makes the first account, and sends a link.
@@ -24,10 +28,10 @@ type Print = DoctorContext['print'];
  * @throws usage, misconfigured, unauthorized, service_unreachable
  */
 export async function setup(options: DeployOptions, context: DoctorContext): Promise<number> {
-  const { env, print } = context;
+  const { env, print, signal } = context;
   if (await newConfiguration(options)) print(`✓ wrote ${options.config}: the configuration of ${options.name}`);
   const before = readConfiguration(options.config);
-  const wrangler = wranglerWith(options.config, env);
+  const wrangler = wranglerWith(options.config, env, signal);
   print('  wrangler looks at the Cloudflare account …');
   await chooseAccount(wrangler, before, env);
   const changes = await changesFor(options, before, context);
@@ -41,7 +45,7 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
   const present = deployed ?? [];
   const secrets = await secretsFor(wanted, present, context);
   const secretOf = (name: string) => secrets[name];
-  await tryBackends({ configuration: wanted, secretOf }, print);
+  await tryBackends({ configuration: wanted, secretOf }, context);
   for (const bucket of usedBuckets(wanted))
     if (await createBucket(wrangler, bucket)) print(`✓ created the R2 bucket ${bucket}`);
 
@@ -84,17 +88,17 @@ function changed(
  * @param deployedAt the address on workers.dev, where there is one
  */
 async function finish(options: DeployOptions, deployedAt: string | undefined, context: DoctorContext): Promise<number> {
-  const { env, print } = context;
+  const { env, print, signal } = context;
   print('');
   const { domain, name } = readConfiguration(options.config);
   const url = options.url ?? (domain === undefined ? deployedAt : `https://${domain}`);
-  const exit = await doctor({ ...options, url }, context);
+  const exit = await within(doctor({ ...options, url }, context), checksMs, () => 1, signal);
   const token = env['ADMIN_TOKEN'] || tokenIn(options.adminTokenFile);
   if (exit !== 0 || url === undefined || token === undefined) {
     print('– no account was made: run npm run setup again when all checks pass');
     return exit;
   }
-  await firstAccount(operatorApi(url, token), { ...options, account: options.account ?? name }, context);
+  await firstAccount(operatorApi(url, token, { signal }), { ...options, account: options.account ?? name }, context);
   const apiKey = tokenIn(options.apiKeyFile);
   if (apiKey === undefined) return exit;
   const sent = await firstLink(url, apiKey);
@@ -114,8 +118,11 @@ async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, e
 }
 
 /** @throws misconfigured where a backend does not work: nothing has been changed yet */
-async function tryBackends(subject: Pick<Subject, 'configuration' | 'secretOf'>, print: Print): Promise<void> {
-  for (const finding of await checkPinning(subject)) {
+async function tryBackends(
+  subject: Pick<Subject, 'configuration' | 'secretOf'>,
+  { print, signal }: DoctorContext,
+): Promise<void> {
+  for (const finding of await within(checkPinning(subject), checksMs, () => [], signal)) {
     if (finding.ok === false)
       throw new SealpinError('misconfigured', `${finding.what}; nothing was deployed`, { hint: finding.todo });
     for (const line of linesOf(finding)) print(line);

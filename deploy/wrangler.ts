@@ -23,11 +23,15 @@ const program = join(dirname(createRequire(import.meta.url).resolve('wrangler/pa
  * The wrangler of this checkout.
  * @param config the path of the configuration; wrangler runs in its folder
  * @param env the environment, with `CLOUDFLARE_API_TOKEN` where there is no `wrangler login`
+ * @param signal ends it, and each one after it, with its reason
  */
-export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
+export function wranglerWith(config: string, env: NodeJS.ProcessEnv, signal?: AbortSignal): Wrangler {
   return async (args, input = '') => {
+    signal?.throwIfAborted();
     const argv = [noDebugger, program, ...args, '--config', config];
-    const child = spawn(process.execPath, argv, { cwd: dirname(config), env, stdio: 'pipe' });
+    const child = spawn(process.execPath, argv, { cwd: dirname(config), env, stdio: 'pipe', signal });
+    // It was ended.
+    child.on('error', () => undefined);
     // It may end without reading.
     child.stdin.on('error', () => undefined);
     child.stdin.end(input);
@@ -36,6 +40,7 @@ export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
       text(child.stderr),
       new Promise<number | null>((resolve) => child.once('close', resolve)),
     ]);
+    signal?.throwIfAborted();
     return { ok: code === 0, stdout, stderr };
   };
 }

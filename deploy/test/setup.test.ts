@@ -2,9 +2,11 @@
  * `npm run setup` and `npm run doctor` with the real wrangler, which talks to a Cloudflare in
  * memory, and a real Kubo.
  */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
@@ -52,6 +54,33 @@ inCi('the Worker is deployed without what else lies in its folder', async () => 
   const wrangler = wranglerWith(folder.config, processWith(folder, cloudflare.env).env);
   expect(await wrangler(['deploy', '--name', 'alone'])).toMatchObject({ ok: true });
   expect(cloudflare.workers.get('alone')?.modules).toEqual(['worker.js']);
+});
+
+inCi('Ctrl-C ends setup before its next step, and the same command continues', async () => {
+  const folder = await newFolder();
+  const entry = join(packageRoot(), 'deploy', 'index.ts');
+  const { env } = processWith(folder, cloudflare.env);
+  const asked = cloudflare.requests.length;
+  const argv = [
+    entry,
+    'setup',
+    '--config',
+    folder.config,
+    '--name',
+    'stopped',
+    '--backend',
+    'r2',
+    '--public-gateway',
+    'on',
+  ];
+  const child = spawn(process.execPath, argv, { cwd: folder.dir, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const [stderr, ended] = [text(child.stderr), once(child, 'close')];
+  await expect.poll(() => cloudflare.requests.length, { timeout: 60_000 }).toBeGreaterThan(asked);
+  child.kill('SIGINT');
+  expect(await ended).toEqual([130, null]);
+  expect(await stderr).toContain('→ what has a ✓ is done: the same command continues');
+  const changes = cloudflare.requests.slice(asked).filter((request) => !request.startsWith('GET '));
+  expect({ changes, deployed: cloudflare.workers.has('stopped') }).toEqual({ changes: [], deployed: false });
 });
 
 describe.skipIf(!long)('setup with a bucket of R2 (long form)', () => {
