@@ -129,14 +129,18 @@ export async function prepareFolder(folder: ServiceFolder, dataDir: string): Pro
   }
 }
 
-const isMade = (name: string): boolean => name.startsWith(lockName) || isTemporaryName(name);
+/** Recognizes what a run makes besides: its lock, with the file of SQLite, and outputs. */
+const isMade = (name: string): boolean => [lockName, `${lockName}-journal`].includes(name) || isTemporaryName(name);
 
-/** Removes what `prepareFolder` has made of a folder in which no run has copied anything yet. */
+/**
+ * Removes what `prepareFolder` has made of a folder in which no run has copied anything yet. It
+ * does not throw: why the run has failed is what counts.
+ */
 export async function removePrepared({ root, manifest, parts, blocks }: ServiceFolder): Promise<void> {
-  if ((await sizeOf(manifest)) >= 0) return;
+  if ((await sizeOf(manifest).catch(() => 0)) >= 0) return;
   for (const folder of [parts, blocks]) await rmdir(folder).catch(() => undefined);
-  const names = await readdir(root);
-  if (names.every(isMade)) for (const name of names) await rm(join(root, name), { force: true });
+  const names = await readdir(root).catch(() => []);
+  if (names.every(isMade)) for (const name of names) await rm(join(root, name)).catch(() => undefined);
 }
 
 /** @throws conflict */

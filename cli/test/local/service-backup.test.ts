@@ -364,10 +364,12 @@ test('only one run at a time has a folder, and one with other files is refused',
   expect(both.map(({ code }) => String(code)).toSorted()).toEqual(['0', '1']);
   expect(both.map(({ stderr }) => stderr).join('')).toContain('another backup into');
   const foreign = await temporaryDirectory();
-  await writeFile(join(foreign, 'letter'), 'theirs');
-  expect((await backup(source, foreign)).stderr).toContain('is not the backup of a service: it has other files');
+  // The lock of a backup has a name of which theirs is longer.
+  await writeFile(join(foreign, 'locksmith'), 'theirs');
+  const refused = await here(['service', 'backup', foreign, `--data-dir=${source}`]);
+  expect(refused.stderr).toContain('is not the backup of a service: it has other files');
   expect((await restore(await elsewhere(), foreign)).stderr).toContain('it has no service.json');
-  expect(await readdir(foreign)).toEqual(['letter']);
+  expect(await readdir(foreign)).toEqual(['locksmith']);
   expect((await backup(await elsewhere(), copy)).stderr).toContain('there is no local service in');
 });
 
