@@ -26,7 +26,7 @@ export const command = defineCommand({
     refuseBoth(args);
     const service = await authorizedService(context);
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
-    const terms = await readShareTerms(args, false, service, withoutGivenPassword(context));
+    const terms = await readShareTerms(args, false, service, context, withoutGivenPassword(context));
     const about = { parcel: { files: [file], note: terms.note, from: terms.from }, files: fileIds };
     const shared = await makeShare(about, terms, service, context);
     await showShare(shared, { what: `shared ${file.name}`, terms, service, qr: args.qr }, context);

@@ -49,10 +49,13 @@ export function openingOf(
     given: o.password === undefined ? undefined : 'password',
     find: async (kind, failed) =>
       kind === 'keys'
-        ? readIdentities(o.key, o.keyPassword, context)
+        ? readIdentities(o.key, o.keyPassword, context, o.key === undefined ? keyHint : undefined)
         : [passwordIdentity(o.password ?? (await askPassword(o.blob, context, failed)))],
   };
 }
+
+/** What else is given as a password is for the container. */
+const keyHint = 'name the key with --key, and give its password in SEALPIN_PASSWORD';
 
 /** Tells a local container from a blob ID. */
 function isLocal(blob: string): boolean {

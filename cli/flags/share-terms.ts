@@ -32,6 +32,7 @@ export type ShareTerms = Readonly<Awaited<ReturnType<typeof readShareTerms>>>;
  * Reads the flags; asks for the password last.
  * @param stdinTaken whether standard input is a file that is sent
  * @param service whose profile may say that all is signed
+ * @param made the context of what is made: where the environment has a password for something else
  * @throws usage, the codes of `readRecipients` and `newPassword`
  */
 export async function readShareTerms(
@@ -39,6 +40,7 @@ export async function readShareTerms(
   stdinTaken: boolean,
   { profile }: Pick<Service, 'profile'>,
   context: Context,
+  made = context,
 ) {
   const { note, from } = args;
   const wantsPassword = args.password || args.generate || args['password-file'] !== undefined;
@@ -48,7 +50,7 @@ export async function readShareTerms(
     });
   const { opens, expiresAt } = readLife(args, context.now());
   const recipients = args.to === undefined ? [] : await readTo(args.to, context);
-  const password = wantsPassword ? await newPassword({ ...args, stdinTaken }, 'link', context) : undefined;
+  const password = wantsPassword ? await newPassword({ ...args, stdinTaken }, 'link', made) : undefined;
   return { recipients, password, expiresAt, opens, note, from, signer: await signerFor(args.sign, profile, context) };
 }
 

@@ -17,7 +17,7 @@ import {
   type Format,
   type Recipient,
 } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
@@ -77,18 +77,29 @@ export async function readPublicKeys(name: string, context: Context): Promise<Pu
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A
  * file that is protected with a password (a container) is opened with the given one, else that of
- * the environment, or asks for it.
+ * the environment. Where there is none, or that one is for something else, a person is asked.
  * @param password for a protected key file
+ * @param hint how to give it where nobody can be asked
  * @throws key_invalid with the name of the file, file_not_found when none is named and the data
  * directory has none, file_unreadable, decrypt_failed
  */
-export async function readIdentities(file: string | undefined, password: string | undefined, context: Context) {
-  const { path, text } = await readPrivateText(file, password, context);
+export async function readIdentities(
+  file: string | undefined,
+  password: string | undefined,
+  context: Context,
+  hint?: string,
+) {
+  const { path, text } = await readPrivateText(file, password, context, hint);
   return parsing(path, () => parseIdentities(text, nodeProvider));
 }
 
 /** The text of a private key file, in the clear, not parsed; else as `readIdentities`. */
-export async function readPrivateText(file: string | undefined, password: string | undefined, context: Context) {
+export async function readPrivateText(
+  file: string | undefined,
+  password: string | undefined,
+  context: Context,
+  hint = 'give its password in SEALPIN_PASSWORD',
+) {
   if (file !== undefined) refusePasted(file, 'expected a file name, got a private key');
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
@@ -106,9 +117,7 @@ export async function readPrivateText(file: string | undefined, password: string
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
   const isProtected = sniff(bytes) !== undefined;
-  const given = password ?? environmentPassword(context);
-  const hint = `${file === undefined ? 'name the key with --key, and ' : ''}give its password in SEALPIN_PASSWORD`;
-  const text = isProtected ? await unprotect(path, bytes, { given, hint }, context) : decodeKeyFile(path, bytes);
+  const text = isProtected ? await unprotect(path, bytes, { password, hint }, context) : decodeKeyFile(path, bytes);
   return { path, text, isProtected };
 }
 
@@ -123,7 +132,7 @@ function refusePasted(argument: string, detail: string): void {
 async function unprotect(
   path: string,
   bytes: Uint8Array,
-  { given, hint }: { given: string | undefined; hint: string },
+  { password, hint }: { password: string | undefined; hint: string },
   context: Context,
 ) {
   const opened = await open(streamOf(bytes), { provider: nodeProvider });
@@ -132,9 +141,16 @@ async function unprotect(
       hint: 'decrypt it first',
     });
   }
-  const find = async (failed: number) => [passwordIdentity(given ?? (await askPassword(path, context, failed, hint)))];
+  const given = password ?? environmentPassword(context);
+  const find = async (failed: number) => {
+    if (given !== undefined && failed === 0) return [passwordIdentity(given)];
+    const asked = askPassword(path, context, failed, hint);
+    // Without a terminal, that the other one is wrong is what is said.
+    const typed = await (given === undefined ? asked : otherwise(asked, 'usage', undefined));
+    return typed === undefined ? undefined : [passwordIdentity(typed)];
+  };
   try {
-    const plain = await withPassword(find, given !== undefined, opened.decrypt, context);
+    const plain = await withPassword(find, password !== undefined, opened.decrypt, context);
     return decodeKeyFile(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
     throw naming(path, error);

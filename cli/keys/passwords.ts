@@ -106,18 +106,18 @@ export async function askPassword(what: string, context: Context, failed = 0, hi
 
 /**
  * Opens something with a password, which is asked for again where it is wrong.
- * @param find gives what opens it; `failed`: how many passwords were wrong so far
+ * @param find gives what opens it, if anything; `failed`: how many passwords were wrong so far
  * @param isGiven no other password is asked for
  * @param use opens it with the first one, or with another
  */
 export async function withPassword<T>(
-  find: (failed: number) => Promise<readonly Identity[]>,
+  find: (failed: number) => Promise<readonly Identity[] | undefined>,
   isGiven: boolean,
   use: (first: readonly Identity[], again: Again) => Promise<T>,
   { output }: Context,
 ): Promise<T> {
   const derive = () => output.progress('deriving the key from the password');
-  const first = await find(0);
+  const first = (await find(0)) ?? [];
   let derivation = derive();
   let failed = 0;
   try {
@@ -126,7 +126,7 @@ export async function withPassword<T>(
       failed += 1;
       if (isGiven || failed === maxTries) return undefined;
       const next = await find(failed);
-      derivation = derive();
+      if (next !== undefined) derivation = derive();
       return next;
     });
   } finally {

@@ -89,7 +89,8 @@ test('every command that opens with a protected private key takes its password f
     ['receive', link, 'received'],
     ['receive', link, 'received', '--key', key],
     ['reseal', blob, '--to', recipient],
-    ['share', blob],
+    ['share', blob, '--sign'],
+    ['send', 'letter.txt', '--sign'],
     ['verify', blob, '--open', '--key', key],
   ];
   const ask = { exit: 2, stderr: expect.stringContaining('give its password in SEALPIN_PASSWORD') };
@@ -101,6 +102,8 @@ test('every command that opens with a protected private key takes its password f
     expect(exit, `${argv.join(' ')}: ${stderr}`).toBe(0);
     expect(stderr).not.toContain('was not needed');
   }
+  const other = { env: { SEALPIN_PASSWORD: 'another one' } };
+  expect(await sealpin(here, ['receive', link], folder, other)).toMatchObject({ exit: 4, stdout: '' });
 });
 
 test('a name that was put beside another file is not shown', async () => {

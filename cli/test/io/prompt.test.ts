@@ -191,6 +191,26 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(opened.screen).toContain('it is not encrypted');
   });
 
+  inCi(
+    'the password of a protected private key is asked for where the environment has that of something else',
+    async () => {
+      const directory = await temporaryDirectory();
+      const protecting = ['--protect', '--data-dir', directory];
+      const password = 'some long password';
+      await run(['keygen', ...protecting], directory, { env: { SEALPIN_PASSWORD: password } });
+      const { exit, screen } = await atTerminal(['key', 'rotate', ...protecting], {
+        cwd: directory,
+        env: { SEALPIN_PASSWORD: 'that of something else' },
+        steps: [
+          { after: 'Wrong password. Password for', type: `${password}\r` },
+          { after: 'New password', type: 'violet-anchor-tundra-mosaic\r' },
+          { after: 'Repeat', type: 'violet-anchor-tundra-mosaic\r' },
+        ],
+      });
+      expect({ exit, screen }).toMatchObject({ exit: 0 });
+    },
+  );
+
   /** A directory with the file `container`, which a password opens. */
   async function withContainer(): Promise<string> {
     const directory = await temporaryDirectory();
