@@ -3,7 +3,7 @@ import { defineCommand, positional, toggle } from '../command.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { endOpening } from '../files/begun-openings.ts';
 import { openLink, readLink, receiveInto, receivingInto } from '../files/received-files.ts';
-import { decryptTo, openingOf } from '../files/unseal.ts';
+import { decryptTo, decryptWithKeys, openingOf } from '../files/unseal.ts';
 import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
 
 export const command = defineCommand({
@@ -29,18 +29,15 @@ export const command = defineCommand({
     const link = readLink(args.link, context);
     const directory = args.dir ?? '.';
     await receivingInto(directory, context, async () => {
-      const password = await givenPassword(args, context);
       if (link.kind === 'blob' && link.fileKey === undefined) {
-        await decryptTo({
-          blob: link.cid,
-          outputFile: join(directory, link.cid),
-          force: args.force,
-          extract: false,
-          ...openingOf({ blob: link.cid, password, key: args.key }, context),
-          context: { ...context, service: link.service },
-        });
-        return;
+        const { cid: blob, service } = link;
+        const placing = { blob, outputFile: join(directory, blob), force: args.force, extract: false };
+        const to = { ...context, service };
+        if (args.key !== undefined) return await decryptWithKeys(placing, { ...args, file: args.key }, to);
+        const password = await givenPassword(args, context);
+        return await decryptTo({ ...placing, ...openingOf({ blob, password }, context), context: to });
       }
+      const password = await givenPassword(args, context);
       const opened = await openLink(link, { password, key: args.key }, context);
       const share = link.kind === 'share' ? link : undefined;
       await receiveInto(directory, opened, { ...args, service: link.service, share }, context);

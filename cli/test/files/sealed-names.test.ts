@@ -88,6 +88,7 @@ test('every command that opens with a protected private key takes its password f
     ['decrypt', link, '-'],
     ['receive', link, 'received'],
     ['receive', link, 'received', '--key', key],
+    ['receive', link.replace(/s#.*/, `b#${blob}`), 'received', '--key', key],
     ['reseal', blob, '--to', recipient],
     ['share', blob, '--sign'],
     ['send', 'letter.txt', '--sign'],
