@@ -139,7 +139,7 @@ function storedFileRow(file: StoredView): HTMLElement {
   sendOn.hidden = file.isPlain || !scopes.includes('share');
   remove.hidden = !scopes.includes('delete');
   sendOn.addEventListener('click', () => composeShare(file));
-  remove.addEventListener('click', () => confirmDeletion(file, element));
+  remove.addEventListener('click', () => confirmDeletion(file));
   return element;
 }
 
@@ -169,23 +169,25 @@ async function sendOn(file: StoredView, { terms, words: said }: ComposedDraft): 
   }
 }
 
-function confirmDeletion(file: StoredView, element: HTMLElement): void {
+function confirmDeletion(file: StoredView): void {
   const text = file.isPlain ? words.deletingPlainText : words.deletingText;
   const question = file.isDelivery
     ? { title: words.deletingDeliveryTitle, text: words.deletingDeliveryText, yes: words.delete }
     : { title: words.deletingTitle, text, yes: words.delete };
-  confirmFirst(question, shownName(file), () => void remove(file, element));
+  confirmFirst(question, shownName(file), () => void remove(file));
 }
 
-async function remove(file: StoredView, element: HTMLElement): Promise<void> {
+async function remove(file: StoredView): Promise<void> {
   const work = async (): Promise<void> => {
     const removed = await accountEngine.call('remove', { fileId: file.fileId }).catch((failure: unknown) => {
       if (!isFileGone(failure)) throw failure; // otherwise it was deleted elsewhere
       return { isDestroyed: false };
     });
-    const index = storedRows().indexOf(element);
-    const day = element.closest('section section');
-    element.remove();
+    // The list may have been read again since the question.
+    const index = storedRows().findIndex((row) => row.querySelector(`#stored-${file.fileId}`) !== null);
+    const element = storedRows()[index];
+    const day = element?.closest('section section');
+    element?.remove();
     if (day?.querySelector('li') === null) day.remove();
     if (file.isDelivery) await listFiles({ again: true });
     else if (storedFileList.children.length === 0) await listFiles();

@@ -70,6 +70,25 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       },
     ],
     [
+      'a file, asked for while the list is read again after a delivery',
+      3,
+      async (o) => {
+        const [delivery, file] = [o.row(await idAt(o, 19)), o.row(await idAt(o, 3))];
+        const { promise: released, resolve: release } = Promise.withResolvers<void>();
+        await o.page.route(/storage\?/, async (route) => {
+          await released;
+          await route.continue();
+        });
+        await remove(o.page, delivery);
+        await delivery.waitFor({ state: 'detached' });
+        await file.locator('.delete').click();
+        await file.evaluate((row) => row.setAttribute('data-before', ''));
+        release();
+        await o.page.locator('[data-before]').waitFor({ state: 'detached' });
+        await o.page.locator('#confirming-yes').click();
+      },
+    ],
+    [
       'a file that is gone already',
       3,
       async (o) => {
