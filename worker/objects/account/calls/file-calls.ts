@@ -209,7 +209,7 @@ type Cause = { by: string | null; requestId: string };
 /** Shares that ended with a file, and the message that removes its reference. */
 type Removed = { ended: Ended[]; message: number };
 
-/** Removes files as `removeFile` does; of what they named no more altogether than with one. */
+/** Removes files as `removeFile` does, and what they named until there are as many as with one. */
 export function removeFiles(
   context: AccountContext,
   fileIds: readonly string[],
