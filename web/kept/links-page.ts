@@ -118,12 +118,12 @@ function keptLinkRow(link: KeptLink): KeptLinkRow {
     element,
     opens: link.opens,
     showSeen(seen) {
-      const hadFocus = element.contains(document.activeElement);
+      const focused = buttons.find((button) => button === document.activeElement);
       status.textContent = stateText(seen);
       for (const button of buttons) button.hidden = (button === forget) === (seen.state === 'active');
       if (seen.state === 'unasked') for (const button of buttons) button.hidden = true;
       const index = [...keptLinkList.children].indexOf(element);
-      if (hadFocus) focusRow(keptLinkList, index, byId('kept-title', HTMLHeadingElement));
+      if (focused?.hidden === true) focusRow(keptLinkList, index, byId('kept-title', HTMLHeadingElement));
     },
   };
   const submit = (terms: EnteredTerms) =>
