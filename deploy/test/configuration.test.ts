@@ -322,17 +322,22 @@ describe('the flags', () => {
   });
 
   // They are shown before a command is looked for. That the program starts, other tests of it show.
-  test('are shown by restore, which then does nothing', async () => {
+  test.each(['setup', 'doctor', 'backup', 'restore'])('are shown by %s, which then does nothing', async (command) => {
     const { argv } = process;
     const print = vi.spyOn(console, 'log').mockReturnValue();
-    // A restoration listens to signals.
+    const complain = vi.spyOn(console, 'error').mockReturnValue();
+    // They listen to signals.
     vi.spyOn(process, 'once').mockReturnValue(process);
     onTestFinished(() => {
       vi.restoreAllMocks();
       process.argv = argv;
     });
-    process.argv = [...argv.slice(0, 2), 'restore', '--help'];
-    await import('../index.ts');
+    process.argv = [...argv.slice(0, 2), command, '--help'];
+    // By its name alone it would run once in this process.
+    const program = `${join(import.meta.dirname, '../index.ts')}?${command}`;
+    await import(program);
     expect(print.mock.calls).toEqual([[usage]]);
+    expect(complain).not.toHaveBeenCalled();
+    expect(process.exitCode).toBeUndefined();
   });
 });
