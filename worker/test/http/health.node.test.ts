@@ -3,12 +3,21 @@
  * clients.
  */
 import manifest from '../../../package.json' with { type: 'json' };
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import type { Health } from '../../../shared/api.ts';
+import type { Bindings } from '../../http/app.ts';
+import { stateOf } from '../../routes/operator/health.ts';
 import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { adminToken, sharedService, startService, withSettings, type Service } from '../../../testkit/service.ts';
+import {
+  adminToken,
+  rpcToken,
+  sharedService,
+  startService,
+  withSettings,
+  type Service,
+} from '../../../testkit/service.ts';
 
 const { version } = manifest;
 /** A service shows the hash of its pages. */
@@ -50,6 +59,27 @@ it('is 200 while the service can store and read, and asks the pinning service on
   const responses = await Promise.all(Array.from({ length: 30 }, one));
   for (const response of responses) expect(response).toEqual({ status: 'ok', version, pages, ...limits });
   expect(peer.seen.filter((command) => command === 'version').length).toBeLessThanOrEqual(1);
+});
+
+it('asks the pinning service again once a result is 5 s old', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const env = {
+    BACKENDS: JSON.stringify([{ id: 'node', type: 'kubo', url: peer.url, tokenSecret: 'RPC_TOKEN' }]),
+    RPC_TOKEN: rpcToken,
+    SERVICE_ID: 'tested',
+    METRICS: { getByName: () => ({ refusals: () => Promise.resolve({ ok: true, refusals: [] }) }) },
+  } as unknown as Bindings;
+  const statusAfter = async (ms: number): Promise<string | undefined> => {
+    vi.setSystemTime(Date.now() + ms);
+    return (await stateOf(env)).services[0]?.status;
+  };
+  expect(await statusAfter(0)).toBe('ok');
+  peer.onCommand = (turn) => turn.cut();
+  expect(await statusAfter(4_900)).toBe('ok');
+  expect(await statusAfter(100)).toBe('failing');
+  peer.onCommand = undefined;
+  expect(await statusAfter(5_000)).toBe('ok');
 });
 
 it('is 503 and degraded while a pinning service fails, and still alive', async () => {
