@@ -259,6 +259,11 @@ describe('the actors of SECURITY.md', () => {
         for (const [name, attempt] of Object.entries(attempts[column]))
           if (actor[column]?.includes(name) !== true) await attempt(ask);
       expect(await stateOf(world)).toEqual(state);
+      for (const [mode, { fileId }] of [
+        ['plain', world.plain],
+        ['sealed', world.sealed],
+      ] as const)
+        expect(String(await world.call.read(fileId))).toBe(`${mode} bytes of ${world.id}`);
       for (const column of columns)
         for (const name of actor[column] ?? []) {
           const response = await attempts[column][name]?.(ask);
