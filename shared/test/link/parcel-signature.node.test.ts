@@ -136,7 +136,8 @@ describe('a signed parcel', () => {
     const states = new Set<string>();
     // The short form begins where chance says, so that its runs together try each.
     const step = ci ? 1 : 4;
-    for (let at = randomInt(step); at < text.length; at += step) {
+    const first = randomInt(step);
+    for (let at = first; at < text.length; at += step) {
       const changed = new TextEncoder().encode(text.slice(0, at) + (text[at] === 'x' ? 'y' : 'x') + text.slice(at + 1));
       states.add(
         await stateOf(changed).then(
@@ -146,8 +147,7 @@ describe('a signed parcel', () => {
       );
     }
     expect(states).toContain('wrong');
-    expect(states).not.toContain('valid');
-    expect(states).not.toContain('unsigned');
+    for (const state of ['valid', 'unsigned']) expect(states, `from byte ${first} by ${step}`).not.toContain(state);
   });
 });
 
