@@ -61,7 +61,7 @@ it('files expire in an account from a version in which they did not', async () =
   expect(changed).toBeGreaterThan(0);
   const { call, object } = ownerAt(service, before);
   expect((await call.ask('getFileContent', { fileId })).status).toBe(200);
-  const body = { body: 'expires' };
+  const body = { body: 'expires', headers: { 'Content-Disposition': 'attachment; filename=x' } };
   const expiring = await call.storeEncrypted({ expiresAt: new Date(Date.now() + 60_000).toISOString() }, body);
   await object.ring(120_000);
   expect(await call.getReceipt({ fileId: expiring.fileId })).toMatchObject({ reason: 'expired' });
