@@ -194,9 +194,8 @@ inCi('receipts say until when a backup or a copy can bring back what is deleted'
   const receipt = await deleted(known);
   expect(Date.parse(present(receipt.recoverableUntil)) - Date.parse(receipt.deletedAt)).toBe(7 * day);
   await known.end();
-  expect(await refusal({ dataDir, env: { BACKUP_DAYS: 'a week' } })).toMatch(
-    /^sealpin start ended with 1: (?!.*operator).*BACKUP_DAYS is not a whole number/,
-  );
+  const refused = await refusal({ dataDir, env: { BACKUP_DAYS: 'a week' } });
+  expect(refused).toMatch(/^sealpin start ended with 1: (?!.*operator).*BACKUP_DAYS is not a whole number/);
 });
 
 inCi('an account that a copy has is marked there and here, also after a rollback or a restoration', async () => {
