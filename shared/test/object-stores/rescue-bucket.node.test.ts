@@ -10,7 +10,7 @@ import { describe, expect, test } from 'vitest';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { inDirectory, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { bytesOf, makeCopies, type BucketCopies, type Content } from './bucket-copies.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const script = join(root, 'contrib/rescue.py');
@@ -232,7 +232,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(usage?.stderr).toContain('name an output');
       }));
 
-    test('gives right bytes or a sentence, whatever byte of a copy is changed, added or left out', () =>
+    inCi('gives right bytes or a sentence, whatever byte of a copy is changed, added or left out', () =>
       inDirectory(async (path) => {
         const copy = objectsOf(small);
         const names = Object.keys(copy);
@@ -255,7 +255,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(wrong).toEqual([]);
         expect(ended.filter(({ message }) => message === null).length).toBeGreaterThan(0);
         expect(readdirSync(path('.')).filter((name) => name.endsWith('.part'))).toEqual([]);
-      }));
+      }),
+    );
   });
 });
 

@@ -20,6 +20,7 @@ import { programPath } from '../../../testkit/programs/programs.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';
 import { present } from '../../../testkit/present.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 
 function has(program: string): boolean {
   try {
@@ -111,7 +112,7 @@ it.skipIf(!runnable)('the first screen stores, reads, lists, shares and deletes 
   }
 });
 
-it.skipIf(!runnable)(
+(ci ? it.skipIf(!runnable) : inCi)(
   'every example of the manual works, and every route has one (needs curl, bash and .ci/cryptography)',
   async () => {
     const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));

@@ -9,6 +9,7 @@ import { adminToken } from '../../../testkit/service.ts';
 import { fake } from '../backends/runtimes.ts';
 import { pinObject } from '../stored-state.ts';
 import { readBack, ring, settle, startTwoBackends, statuses, unpinBehindOurBack, type World } from './two-backends.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const day = 86_400_000;
 
@@ -54,7 +55,7 @@ describe.skipIf(kuboProgram() === undefined)('a copy from which nothing is read'
     };
   };
 
-  it('does not keep a migration from its end', async () => {
+  inCi('does not keep a migration from its end', async () => {
     const world = await startWorld(3);
     const file = await world.owner.call.store('plain', randomBytes(20_000));
     await settle(world, file, { a: 'pinned', aa: 'pinned', b: 'pinned' });
@@ -78,7 +79,7 @@ describe.skipIf(kuboProgram() === undefined)('a copy from which nothing is read'
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
   });
 
-  it('is not told from its backend by a fault of another one', async () => {
+  inCi('is not told from its backend by a fault of another one', async () => {
     const world = await startWorld(1);
     const file = await world.owner.call.store('plain', randomBytes(20_000));
     await settle(world, file, { a: 'pinned' });

@@ -12,7 +12,7 @@ import { keyPairOf } from '../../../crypto/keys/key-file.ts';
 import { printLink, sealParcel } from '../../../link/index.ts';
 import { backupVector, damagedFiles, writeFiles as write } from '../../../../testkit/backup-vector.ts';
 import { inDirectory, installed, run, withProgram } from '../../../../testkit/programs/programs.ts';
-import { ci, long } from '../../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../../testkit/long-run.ts';
 import { present } from '../../../../testkit/present.ts';
 import { collect, pieces } from '../streams.ts';
 
@@ -76,7 +76,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     });
   });
 
-  test('rescue.py says what it has to say also where its output cannot show a letter', () =>
+  inCi('rescue.py says what it has to say also where its output cannot show a letter', () =>
     inDirectory(async (path) => {
       await write(path('copy'), vector.folder);
       await write(path('.'), { password: vector.password, 'taken ☃': '' });
@@ -104,9 +104,10 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           expect(stderr).toContain(shown);
         }
       }
-    }));
+    }),
+  );
 
-  test('rescue.py needs for a backup only itself and rescue_backup.py', () =>
+  inCi('rescue.py needs for a backup only itself and rescue_backup.py', () =>
     inDirectory(async (path) => {
       await write(path('copy'), vector.folder);
       const programs = ['rescue.py', 'rescue_backup.py'].map(
@@ -115,9 +116,10 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       await write(path('.'), { password: vector.password, ...Object.fromEntries(programs) });
       const argv = [path('rescue.py'), 'backup', '--password-file', path('password'), path('copy')];
       expect(text(run('cryptography-python', argv)).trim().split('\n')).toHaveLength(opened.size);
-    }));
+    }),
+  );
 
-  test('rescue.py leaves a file alone that has the name of its output and .part', () =>
+  inCi('rescue.py leaves a file alone that has the name of its output and .part', () =>
     inDirectory(async (path) => {
       const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
       await write(path('.'), { payload: await collect(payload), key: fileKeyText(fileKey), 'out.part': 'mine' });
@@ -127,14 +129,15 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       expect(() => rescue('--file-key', path('key'), path('payload'), path('other'))).toThrow('of another file');
       expect(readFileSync(path('out.part'), 'utf8')).toBe('mine');
       expect(readdirSync(path('.')).toSorted()).toEqual(['key', 'out', 'out.part', 'payload']);
-    }));
+    }),
+  );
 
   test('rescue.py calls nothing that the package cryptography has had for less than version 3.4', () => {
     for (const name of ['rescue.py', 'rescue_backup.py', 'rescue_bucket.py'])
       expect(readFileSync(join(root, 'contrib', name), 'utf8')).not.toMatch(/bytes_raw\b/);
   });
 
-  test('rescue.py says, where there is no terminal, how to give what it asks for', () =>
+  inCi('rescue.py says, where there is no terminal, how to give what it asks for', () =>
     inDirectory(async (path) => {
       await write(path('copy'), vector.folder);
       // In a session of its own it has no terminal, also where the tests have one.
@@ -154,7 +157,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           stderr: `rescue.py: nothing was typed, or there is no terminal to ask at: use ${says}\n`,
         });
       }
-    }));
+    }),
+  );
 
   test('rescue.py ends with a sentence on every damaged backup, link and record', () =>
     inDirectory(async (path) => {

@@ -11,6 +11,7 @@ import {
 } from '../../../crypto/index.ts';
 import { orUndefined } from '../../../errors.ts';
 import { present } from '../../../../testkit/present.ts';
+import { inCi } from '../../../../testkit/long-run.ts';
 import { run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { pattern } from '../streams.ts';
 import { seal } from '../suites/containers.ts';
@@ -92,7 +93,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       }
     });
 
-    test('derives keys of every cost that age reads, as far as there is memory for it', () => {
+    inCi('derives keys of every cost that age reads, as far as there is memory for it', () => {
       const container = (logN: number): string =>
         Buffer.from(
           `age-encryption.org/v1\n-> scrypt ${'A'.repeat(22)} ${logN}\n${'A'.repeat(43)}\n--- ${'A'.repeat(43)}\n`,

@@ -15,6 +15,7 @@ import {
 } from '../../../crypto/index.ts';
 import { encodeParcel, printLink, sealParcel, sealParcelTo, type Parcel } from '../../../link/index.ts';
 import { writeFiles as write } from '../../../../testkit/backup-vector.ts';
+import { inCi } from '../../../../testkit/long-run.ts';
 import { inDirectory, installed, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { present } from '../../../../testkit/present.ts';
 import { collect, pieces } from '../streams.ts';
@@ -36,7 +37,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     text(run('cryptography-python', [join(root, 'contrib/rescue.py'), ...argv]));
 
   describe('rescue.py opens', () => {
-    test('the blob of a link, and the record of a share that was kept', () =>
+    inCi('the blob of a link, and the record of a share that was kept', () =>
       inDirectory(async (path) => {
         const service = 'https://sealpin.example/';
         const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
@@ -69,7 +70,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
             JSON.parse(text(encodeParcel(parcel))),
           );
         }
-      }));
+      }),
+    );
 
     test('of the texts in the vectors of links those that are links', () => {
       const { links, read, refused } = vectors;
@@ -94,7 +96,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(found[links.length + read.length + i], changed).toBe('refused');
     });
 
-    test('the record of a signed share, and says by whom, or why that is not proven', () =>
+    inCi('the record of a signed share, and says by whom, or why that is not proven', () =>
       inDirectory(async (path) => {
         const service = 'https://sealpin.example/';
         const place = { service, id: '7n42DGM5Tflk9n8mt7Fhc7' };
@@ -144,7 +146,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           expect(status).toBe(0);
           expect(JSON.parse(stdout)).toEqual(JSON.parse(text(encodeParcel({ files }))));
         }
-      }));
+      }),
+    );
 
     test('a delivery to an inbox, and says by whom with its link, and without it that nobody has looked', () =>
       inDirectory(async (path) => {
