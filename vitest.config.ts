@@ -125,7 +125,10 @@ export default defineConfig({
           name: 'workerd',
           include: ['{shared,client}/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
           // The short form leaves out what Chromium tries, too, and what says little about an engine.
-          exclude: ['**/*.node.test.ts', ...(ci ? [] : ['shared/test/{ipfs/*,crypto/*/{flow,hpke}}.test.ts'])],
+          exclude: [
+            '**/*.node.test.ts',
+            ...(ci ? [] : ['shared/test/{ipfs/*,crypto/*/{armored-forms,flow,hpke}}.test.ts']),
+          ],
           isolate: false,
           setupFiles: ['testkit/equality.ts'],
           // workerd does not have our process.env.

@@ -36,8 +36,8 @@ const cases = Object.entries(crashes).flatMap(([name, fault]) => {
   const one = fault(0).kind === 'front ends' ? handedOver : ordinary;
   return [one, partsHandedOver].map((plan) => [name, plan.seed, plan, fault] as const);
 });
-/** In the short form each end with one of its plans, in turn. */
-const tried = cases.filter((_, at) => ci || at % 4 === 0 || at % 4 === 3);
+/** In the short form every other end, each with another plan. */
+const tried = cases.filter((_, at) => ci || at % 5 === 0);
 
 test.for(tried)('nothing is violated by %s in "%s", wherever it comes', async ([, , plan, fault]) => {
   const [burst, ...others] = plan.bursts;

@@ -27,13 +27,13 @@ test('one seed gives one history, byte by byte', async () => {
 });
 
 test.for(ci ? ['2', '3'] : ['2'])('nothing is violated in months of the seed %s', async (seed) => {
-  const run = await runPlan(code, planOf(code, seed, ci ? 0.5 : 0.2));
+  const run = await runPlan(code, planOf(code, seed, ci ? 0.5 : 0.1));
   expect(run.violation, run.history.join('\n')).toBeUndefined();
 });
 
 // Plans that found a bug: they stay as they are when the plans of seeds change.
-// The short form runs a sixth of them.
-test.for(historyFiles.filter((_, at) => ci || at % 6 === 0))('nothing is violated any more in %s', async (file) => {
+// The short form runs a twelfth of them.
+test.for(historyFiles.filter((_, at) => ci || at % 12 === 0))('nothing is violated any more in %s', async (file) => {
   const run = await runPlan(code, planFrom(file));
   expect(run.violation, run.history.join('\n')).toBeUndefined();
 });
@@ -68,18 +68,21 @@ test('actions meet only where each asks for something', async () => {
   expect([...reached.keys()].filter((name) => name.startsWith('pair'))).toEqual(['pair list + list']);
 });
 
-test.for(['lose', 'damage'] as const)('a bucket may %s the index of a file, or its bytes', async (kind) => {
-  const topology = { kinds: ['r2', 's3'], replicas: 2 } as const;
-  const store = { kind: 'store', mode: 'plain', content: 3, isRepeatable: true } as const;
-  const steps: Step[] = [
-    { id: 1, atMs: 0, does: store, by: 0 },
-    { id: 2, atMs: 60_000, fails: { kind, backend: 'b0', nth: 0 } },
-    { id: 3, atMs: 9 * 86_400_000, fails: { kind, backend: 'b1', nth: 1 } },
-  ];
-  const { history, violation } = await runPlan(code, { ...briefly('1'), topology, bursts: [{ atMs: 0, steps }] });
-  expect(history.join('\n')).toMatch(new RegExp(`fault 2: ${kind} \\S+/cid/[^]*fault 3: ${kind} \\S+/data/`));
-  expect(violation).toBeUndefined();
-});
+test.for(ci ? (['lose', 'damage'] as const) : (['damage'] as const))(
+  'a bucket may %s the index of a file, or its bytes',
+  async (kind) => {
+    const topology = { kinds: ['r2', 's3'], replicas: 2 } as const;
+    const store = { kind: 'store', mode: 'plain', content: 3, isRepeatable: true } as const;
+    const steps: Step[] = [
+      { id: 1, atMs: 0, does: store, by: 0 },
+      { id: 2, atMs: 60_000, fails: { kind, backend: 'b0', nth: 0 } },
+      { id: 3, atMs: 9 * 86_400_000, fails: { kind, backend: 'b1', nth: 1 } },
+    ];
+    const { history, violation } = await runPlan(code, { ...briefly('1'), topology, bursts: [{ atMs: 0, steps }] });
+    expect(history.join('\n')).toMatch(new RegExp(`fault 2: ${kind} \\S+/cid/[^]*fault 3: ${kind} \\S+/data/`));
+    expect(violation).toBeUndefined();
+  },
+);
 
 const refused = [
   ['--seeds', '1,000'],

@@ -20,7 +20,7 @@ import {
   type Backend,
   type World,
 } from './two-backends.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 /**
  * CIDs of a service that is down, and the objects that keep their rows: each has a bound of its
@@ -74,7 +74,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     },
   );
 
-  test('a copy is made under the ID of the upload, at the service that it is read from, too', async () => {
+  inCi('a copy is made under the ID of the upload, at the service that it is read from, too', async () => {
     const ids = { a: new Set<string | undefined>(), b: new Set<string | undefined>() };
     let isChecked = false;
     for (const name of ['a', 'b'] as const)
@@ -194,7 +194,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect((await names(world.b))[file.cid]).toBe('my-backup');
   });
 
-  test('the first is down: the file is read from the second', async () => {
+  inCi('the first is down: the file is read from the second', async () => {
     const file = await storeAtBoth(world, bytes);
     world.a.peer.onCommand = (turn) => turn.cut();
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -202,7 +202,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect(Buffer.from(await gateway.arrayBuffer()).equals(bytes)).toBe(true);
   });
 
-  test('the first gives 20 kB/s: a read is as fast as the second', async () => {
+  inCi('the first gives 20 kB/s: a read is as fast as the second', async () => {
     const file = await storeAtBoth(world, bytes);
     world.a.peer.onCommand = async (turn) => await turn.trickle((await turn.pass()).body, 20_000);
     const began = performance.now();
@@ -262,7 +262,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
 });
 
 describe.skipIf(kuboProgram() === undefined)('a backend that is replaced', () => {
-  test('is none of the REPLICAS: each file is copied to the new one, and the old one may come back', async () => {
+  inCi('is none of the REPLICAS: each file is copied to the new one, and the old one may come back', async () => {
     world = await startTwoBackends();
     const c = await startBackend();
     try {
