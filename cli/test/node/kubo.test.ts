@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { here, refusal, remove, startHere } from '../local/harness.ts';
 import { add, directory, node } from './node-harness.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 if (kuboProgram() === undefined) {
@@ -53,7 +54,7 @@ if (kuboProgram() === undefined) {
     await expect.poll(() => kubo.ipfs('pin', 'ls', '--type=recursive')).not.toContain(cid);
   });
 
-  test('a Kubo that is connected is said to be, and another one is not taken for it', async () => {
+  inCi('a Kubo that is connected is said to be, and another one is not taken for it', async () => {
     const [one, two] = await Promise.all([startKubo({ online: true }), startKubo({ online: true })]);
     onTestFinished(async () => void (await Promise.all([one.close(), two.close()])));
     const { Addresses: addresses } = JSON.parse(await two.ipfs('id')) as { Addresses: string[] };

@@ -31,7 +31,7 @@ import { Semaphore } from '../../upload/semaphore.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { pinned } from '../stored-state.ts';
 import { itemOf } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { inCi, long } from '../../../testkit/long-run.ts';
 
 const maxFileBytes = 32 * 2 ** 30;
 type Block = { cid: Cid; bytes: Uint8Array };
@@ -270,7 +270,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
   });
 });
 
-it('at a real Kubo a CAR is stored under its CID, and a block with other bytes is found', async (context) => {
+inCi('at a real Kubo a CAR is stored under its CID, and a block with other bytes is found', async (context) => {
   if (backendKind !== 'kubo') context.skip(`not with ${backendKind}`);
   if (kuboProgram() === undefined) context.skip(noKubo);
   const real = await startKubo({ token: rpcToken });

@@ -16,6 +16,7 @@ import {
 } from '../../../crypto/index.ts';
 import { encodeKey } from '../../../crypto/keys/bech32.ts';
 import { equal } from '../../../../testkit/assertions.ts';
+import { inCi } from '../../../../testkit/long-run.ts';
 import { inDirectory, installed, programPath, withProgram } from '../../../../testkit/programs/programs.ts';
 import { missingTerminal, runAtTerminal } from '../../../../testkit/programs/terminal.ts';
 import { pattern } from '../streams.ts';
@@ -69,7 +70,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         }
       }));
 
-    test('each of several recipients opens it, and nobody else', () =>
+    inCi('each of several recipients opens it, and nobody else', () =>
       inDirectory(async (path) => {
         const [ann, ben, eve] = [await generateKeyPair(), await generateKeyPair(), await generateKeyPair()];
         const recipients = parseRecipients(`${ann.recipient}\n${ben.recipient}\n`);
@@ -84,7 +85,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           expect(opened.status).toEqual(status);
           expect(opened.stderr).toEqual(status === 0 ? '' : expect.stringContaining('no identity matched'));
         }
-      }));
+      }),
+    );
 
     test('a key that age reads itself, and a file without a key, have no identity', () =>
       inDirectory(async (path) => {

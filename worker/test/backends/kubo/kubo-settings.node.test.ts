@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { inCi } from '../../../../testkit/long-run.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../../testkit/programs/kubo.ts';
 import { temporaryDirectory } from '../../../../testkit/temporary-directory.ts';
 
@@ -47,7 +48,7 @@ else {
     expect(swarm.every((address) => /\/(tcp\/4001|udp\/4001\/quic-v1)$/.test(address))).toBe(true);
   });
 
-  test('without peers it asks nobody for others', async () => {
+  inCi('without peers it asks nobody for others', async () => {
     const config = await configured({ IPFS_BOOTSTRAP: '' });
     expect(config).toMatchObject({ Bootstrap: [], Routing: { Type: 'none' } });
   });
