@@ -18,9 +18,14 @@ export function run(program: string, args: readonly string[], input?: Uint8Array
   return new Uint8Array(stdout);
 }
 
-/** Checks that a program is installed: a call of it succeeds. */
+const probed = new Map<string, boolean>();
+
+/** Checks that a program is installed: a call of it succeeds. It is called once by a process. */
 export function isInstalled(program: string, args: readonly string[]): boolean {
-  return spawnSync(programPath(program) ?? program, args).status === 0;
+  const call = [program, ...args].join(' ');
+  const succeeds = probed.get(call) ?? spawnSync(programPath(program) ?? program, args).status === 0;
+  probed.set(call, succeeds);
+  return succeeds;
 }
 
 /** Pause between two looks whether a program is ready, in ms. */

@@ -11,11 +11,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { programPath, withProgram } from '../../../testkit/programs/programs.ts';
 import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
-import { inCi, long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
-// Debian has no packages of these; .ci/openapi-tools installs them.
-const isOptional = true;
 
 let service: Service;
 let directory: string;
@@ -66,8 +64,17 @@ async function client(name: string): Promise<{ cwd: string; env: Record<string, 
   return { cwd, env: { SERVICE: service.url, KEY: (await service.account()).apiKey }, use };
 }
 
-withProgram('redocly', { probe: ['--version'], isOptional }, () => {
-  inCi('redocly has no error and no warning', async () => {
+/**
+ * Declares tests with a program that .ci/openapi-tools installs, since Debian has no package of it.
+ * @param form the shortest that has them: others do not even look for the program
+ */
+function withTool(form: 'ci' | 'long', program: string, tests: () => void, probe = '--version'): void {
+  if (form === 'ci' ? ci : long) withProgram(program, { probe: [probe], isOptional: true }, tests);
+  else test.skip(`${program}: ${form === 'ci' ? 'CI' : 'the long form'} runs it`);
+}
+
+withTool('ci', 'redocly', () => {
+  test('redocly has no error and no warning', async () => {
     for (const document of [description, operators]) {
       const report = JSON.parse(await run('redocly', ['lint', '--format=json', document])) as unknown;
       expect(report).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 }, problems: [] });
@@ -75,8 +82,8 @@ withProgram('redocly', { probe: ['--version'], isOptional }, () => {
   });
 });
 
-withProgram('spectral', { probe: ['--version'], isOptional }, () => {
-  test.runIf(long)('spectral has no error, warning or hint (npm run test:long)', async () => {
+withTool('long', 'spectral', () => {
+  test('spectral has no error, warning or hint', async () => {
     // It takes scopes from `flows` alone, as OpenAPI 3.0 had them.
     const rules = 'extends: ["spectral:oas"]\nrules: {oas3-operation-security-defined: off}\n';
     await writeFile(join(directory, 'rules.yaml'), rules);
@@ -84,8 +91,8 @@ withProgram('spectral', { probe: ['--version'], isOptional }, () => {
   });
 });
 
-withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
-  inCi('openapi-typescript and openapi-fetch: stores, lists, reads and deletes, with types', async () => {
+withTool('ci', 'openapi-typescript', () => {
+  test('openapi-typescript and openapi-fetch: stores, lists, reads and deletes, with types', async () => {
     const { cwd, env, use } = await client('mts');
     await symlink(resolve(dirname(programPath('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
     await run('openapi-typescript', [description, '--output', 'api.d.ts'], { cwd });
@@ -109,30 +116,28 @@ withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
   });
 });
 
-withProgram('openapi-python-client', { probe: ['--version'], isOptional }, () => {
-  test.runIf(long)(
-    'openapi-python-client: stores, lists, reads and deletes, and leaves nothing out (npm run test:long)',
-    async () => {
-      const { cwd, env, use } = await client('py');
-      // The types of a chunk of tus and of a CAR mean bytes to no generator by themselves.
-      const bytes = 'application/octet-stream';
-      await writeFile(
-        join(cwd, 'config.yaml'),
-        `content_type_overrides: {application/offset+octet-stream: ${bytes}, application/vnd.ipld.car: ${bytes}}\n`,
-      );
-      const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--config', 'config.yaml'];
-      await run('openapi-python-client', ['generate', ...args, '--fail-on-warning'], { cwd });
-      await run(join(dirname(programPath('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
-    },
-  );
+withTool('long', 'openapi-python-client', () => {
+  test('openapi-python-client: stores, lists, reads and deletes, and leaves nothing out', async () => {
+    const { cwd, env, use } = await client('py');
+    // The types of a chunk of tus and of a CAR mean bytes to no generator by themselves.
+    const bytes = 'application/octet-stream';
+    await writeFile(
+      join(cwd, 'config.yaml'),
+      `content_type_overrides: {application/offset+octet-stream: ${bytes}, application/vnd.ipld.car: ${bytes}}\n`,
+    );
+    const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--config', 'config.yaml'];
+    await run('openapi-python-client', ['generate', ...args, '--fail-on-warning'], { cwd });
+    await run(join(dirname(programPath('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
+  });
 });
 
 // It is written in Java, and what it makes is built with Go.
 const canBuild = programPath('go') !== undefined && programPath('java') !== undefined;
-withProgram('openapi-generator-cli', { probe: ['version'], isOptional }, () => {
-  test.runIf(long && canBuild)(
-    'openapi-generator for Go: stores, lists, reads and deletes (npm run test:long, Java, Go)',
-    async () => {
+withTool(
+  'long',
+  'openapi-generator-cli',
+  () => {
+    test.runIf(canBuild)('openapi-generator for Go: stores, lists, reads and deletes (Java, Go)', async () => {
       const { cwd, env } = await client('go');
       const properties = '--additional-properties=packageName=sealpin,withGoMod=false';
       const args = [
@@ -149,9 +154,10 @@ withProgram('openapi-generator-cli', { probe: ['version'], isOptional }, () => {
       const offline = { GOPROXY: 'off', GOFLAGS: '-mod=mod' };
       await run('go', ['vet', './...'], { cwd, env: offline });
       await run('go', ['run', '.'], { cwd, env: { ...env, ...offline } });
-    },
-  );
-});
+    });
+  },
+  'version',
+);
 
 type Parameter = { $ref?: string; name: string; in: string };
 type Described = {
@@ -183,9 +189,9 @@ test('schemathesis.toml names operations and parameters that there are', async (
   expect(entries.length).toBeGreaterThan(20);
 });
 
-withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
-  test.runIf(long).each(['/v1/openapi.json', operatorsPath])(
-    'schemathesis finds nothing in %s, and is refused nowhere for want of a key (npm run test:long)',
+withTool('long', 'schemathesis', () => {
+  test.each(['/v1/openapi.json', operatorsPath])(
+    'schemathesis finds nothing in %s, and is refused nowhere for want of a key',
     async (path) => {
       const dir = await mkdtemp(join(directory, 'fuzzed-'));
       const fuzzed = await startFuzzed(dir);
