@@ -70,8 +70,8 @@ export default defineConfig({
         test: {
           name: 'node',
           include: [
-            '{client,web,cli,packaging,deploy,bench,testkit}/test/**/*.test.ts',
-            '{shared,worker}/test/**/*.node.test.ts',
+            '{shared,client,web,cli,packaging,deploy,bench,testkit}/test/**/*.test.ts',
+            'worker/test/**/*.node.test.ts',
           ],
           ...shared,
           ...timeouts,
@@ -80,16 +80,6 @@ export default defineConfig({
       {
         // They add to the globals of their process what newer runtimes have.
         test: { name: 'simulation', include: ['simulation/test/**/*.test.ts'], ...shared, ...timeouts },
-      },
-      {
-        // Functions that keep nothing, so that one process can run many files.
-        test: {
-          name: 'functions',
-          include: ['shared/test/**/*.test.ts'],
-          exclude: ['**/*.node.test.ts'],
-          ...shared,
-          ...timeouts,
-        },
       },
       {
         // The same tests through the guard of `sealpin start`: the long form has all of them, CI
