@@ -4,7 +4,7 @@ import type { NewAccountResponse, Scope } from '../../shared/api.ts';
 import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type ProxyFault } from '../../testkit/faulty-proxy.ts';
-import { inCi } from '../../testkit/long-run.ts';
+import { ci, inCi } from '../../testkit/long-run.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import type { Fetch } from '../service-http.ts';
 import { connect, generateKeys, receive, type Connection, type Outgoing } from '../index.ts';
@@ -37,29 +37,32 @@ async function keyWith(
 }
 
 describe('files that are sent', () => {
-  test.each([429, 503])('are all stored once where a small one is refused with %i for a while', async (status) => {
-    const seen: { path: string; method: string; key: unknown }[] = [];
-    const { url } = await faultyProxy(
-      () => service.url,
-      ({ method, path, headers }) => {
-        seen.push({ method, path, key: headers['idempotency-key'] });
-        const stored = seen.filter((each) => each.path.startsWith('/v1/storage/plain'));
-        return path.startsWith('/v1/storage/plain') && stored.length === 2
-          ? { kind: 'answer', status, headers: { 'retry-after': '1' } }
-          : undefined;
-      },
-    );
-    const sender = await another(url);
-    const sent = await sender.send([
-      { source: 'one', name: 'one' },
-      { source: watched([pattern(70_000)]).stream, name: 'two' },
-    ]);
-    expect(sent.files.map(({ size }) => size)).toEqual([3, 70_000]);
-    const keys = seen.filter(({ path }) => path.startsWith('/v1/storage/plain')).map(({ key }) => key);
-    expect(keys).toEqual([keys[0], keys[1], keys[1]]);
-    expect(new Set(keys).size).toBe(2);
-    expect(seen.some(({ path, method }) => method === 'DELETE' || path === '/v1/storage/delete')).toBe(false);
-  });
+  test.each(ci ? [429, 503] : [429])(
+    'are all stored once where a small one is refused with %i for a while',
+    async (status) => {
+      const seen: { path: string; method: string; key: unknown }[] = [];
+      const { url } = await faultyProxy(
+        () => service.url,
+        ({ method, path, headers }) => {
+          seen.push({ method, path, key: headers['idempotency-key'] });
+          const stored = seen.filter((each) => each.path.startsWith('/v1/storage/plain'));
+          return path.startsWith('/v1/storage/plain') && stored.length === 2
+            ? { kind: 'answer', status, headers: { 'retry-after': '1' } }
+            : undefined;
+        },
+      );
+      const sender = await another(url);
+      const sent = await sender.send([
+        { source: 'one', name: 'one' },
+        { source: watched([pattern(70_000)]).stream, name: 'two' },
+      ]);
+      expect(sent.files.map(({ size }) => size)).toEqual([3, 70_000]);
+      const keys = seen.filter(({ path }) => path.startsWith('/v1/storage/plain')).map(({ key }) => key);
+      expect(keys).toEqual([keys[0], keys[1], keys[1]]);
+      expect(new Set(keys).size).toBe(2);
+      expect(seen.some(({ path, method }) => method === 'DELETE' || path === '/v1/storage/delete')).toBe(false);
+    },
+  );
 
   test('come back by the link, with their names, types and the words of the sender', async () => {
     const files: Outgoing[] = [

@@ -11,6 +11,7 @@ import { Manifest, backup } from '../service-backup.ts';
 import { restore } from '../service-restore.ts';
 import { newFolder, processWith } from './deployment.ts';
 import * as v from 'valibot';
+import { inCi } from '../../testkit/long-run.ts';
 
 let first: Service;
 let second: Service;
@@ -61,7 +62,7 @@ test('requests that the service refuses for a while are sent again', async () =>
   expect(context.lines).toContain(`✓ ${account.id}`);
 });
 
-test('a response that breaks off is asked for again, and nothing that changes something is sent twice', async () => {
+inCi('a response that breaks off is asked for again, and nothing that changes something is sent twice', async () => {
   const { account } = await first.account();
   const paths: string[] = [];
   const { url, passed } = await faultyProxy(

@@ -177,7 +177,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     },
   );
 
-  test.each(long ? (['memory', 'disk', 'stream'] as const) : (['stream'] as const))(
+  inCi.each(long ? (['memory', 'disk', 'stream'] as const) : (['stream'] as const))(
     '%s: saving that is cancelled leaves no file, while it runs and while it waits',
     async (way) => {
       for (const fault of [

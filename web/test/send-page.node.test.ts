@@ -95,7 +95,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     }
   });
 
-  test('what computes with keys is loaded for keys alone, and without it nothing is sent', async () => {
+  inCi('what computes with keys is loaded for keys alone, and without it nothing is sent', async () => {
     const { page, connection, requests } = await signedIn('send');
     const loaded = (): number => requests.filter((each) => /\/web\/curves-\w+\.js /.test(each)).length;
     const { privateKey, publicKey } = await generateKeys();

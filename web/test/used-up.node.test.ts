@@ -222,42 +222,37 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     ['an invitation', 'an upload'],
     ['an inbox', 'an upload'],
   ] as const;
-  test.each(ci ? others : others.slice(0, 1))(
-    'another link of %s in the same tab does not mix with %s',
-    async (kind, what) => {
-      const { invitation, inbox } = receiver.connection;
-      const make = async (label: string): Promise<string> =>
-        kind === 'an inbox'
-          ? (
-              await inbox.create({
-                label,
-                recipient: 'age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua',
-              })
-            ).link
-          : (await invitation.create({ label, limits: { files: label.length } })).link;
-      const [link, other] = [await make('one'), await make('another')];
-      const page = await visit(link);
-      await shows(page, 'compose');
-      if (what === 'an upload') await page.route('**/v1/storage/**', () => undefined);
-      await page
-        .locator('#choose')
-        .setInputFiles([{ name: 'one', mimeType: 'text/plain', buffer: Buffer.from(bytes) }]);
-      await page.locator('#compose-button').click();
-      const state = what === 'an upload' ? 'sending' : 'sent';
-      await shows(page, state);
-      expect(await openOther(page, other, 'dismiss')).toMatch(/is lost/);
-      await shows(page, state);
-      expect(new URL(page.url()).hash).toBe('');
-      await openOther(page, other, 'accept');
-      await shows(page, 'compose');
-      expect(new URL(page.url()).hash).toBe('');
-      await page
-        .getByText(kind === 'an inbox' ? 'another' : '7 more files')
-        .first()
-        .waitFor();
-      expect(await page.locator('#chosen > li').count()).toBe(0);
-    },
-  );
+  inCi.each(others)('another link of %s in the same tab does not mix with %s', async (kind, what) => {
+    const { invitation, inbox } = receiver.connection;
+    const make = async (label: string): Promise<string> =>
+      kind === 'an inbox'
+        ? (
+            await inbox.create({
+              label,
+              recipient: 'age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua',
+            })
+          ).link
+        : (await invitation.create({ label, limits: { files: label.length } })).link;
+    const [link, other] = [await make('one'), await make('another')];
+    const page = await visit(link);
+    await shows(page, 'compose');
+    if (what === 'an upload') await page.route('**/v1/storage/**', () => undefined);
+    await page.locator('#choose').setInputFiles([{ name: 'one', mimeType: 'text/plain', buffer: Buffer.from(bytes) }]);
+    await page.locator('#compose-button').click();
+    const state = what === 'an upload' ? 'sending' : 'sent';
+    await shows(page, state);
+    expect(await openOther(page, other, 'dismiss')).toMatch(/is lost/);
+    await shows(page, state);
+    expect(new URL(page.url()).hash).toBe('');
+    await openOther(page, other, 'accept');
+    await shows(page, 'compose');
+    expect(new URL(page.url()).hash).toBe('');
+    await page
+      .getByText(kind === 'an inbox' ? 'another' : '7 more files')
+      .first()
+      .waitFor();
+    expect(await page.locator('#chosen > li').count()).toBe(0);
+  });
 
   inCi('a form outlives the API key that it was filled in with', async () => {
     const ask = (path: string, method: string, body?: string): Promise<Response> =>
@@ -351,32 +346,29 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     });
 
     const ways = ['something else is opened', 'every file is saved', 'it is another tab', 'the service no longer does'];
-    test.each(ci ? ways : ways.slice(0, 1))(
-      'says that its key is missing, or how the link ended, once %s',
-      async (way) => {
-        const link = await receiver.share(files, { opens: 1 });
-        let page = await visit(link);
-        page.on('dialog', (dialog) => void dialog.accept());
-        await open(page);
-        await shows(page, 'opened');
-        if (way === 'every file is saved') {
-          for (const { name } of files) await downloaded(page, `Save ${name}`);
-          await expect.poll(() => page.locator('[data-state=done]').count()).toBe(2);
-          expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
-        } else if (way === 'something else is opened') {
-          await page.evaluate(() => document.querySelector<HTMLElement>('#start-over')?.click());
-        } else if (way === 'it is another tab') {
-          page = await visit(link);
-          return await page.getByRole('heading', { name: 'This link is used up' }).waitFor();
-        } else {
-          await receiver.revoke(link);
-          await page.reload();
-          return await page.getByRole('heading', { name: 'This link was taken back' }).waitFor();
-        }
-        await page.goto(`${receiver.root}s`);
-        await page.getByRole('heading', { name: 'The key is missing' }).waitFor();
-      },
-    );
+    inCi.each(ways)('says that its key is missing, or how the link ended, once %s', async (way) => {
+      const link = await receiver.share(files, { opens: 1 });
+      let page = await visit(link);
+      page.on('dialog', (dialog) => void dialog.accept());
+      await open(page);
+      await shows(page, 'opened');
+      if (way === 'every file is saved') {
+        for (const { name } of files) await downloaded(page, `Save ${name}`);
+        await expect.poll(() => page.locator('[data-state=done]').count()).toBe(2);
+        expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+      } else if (way === 'something else is opened') {
+        await page.evaluate(() => document.querySelector<HTMLElement>('#start-over')?.click());
+      } else if (way === 'it is another tab') {
+        page = await visit(link);
+        return await page.getByRole('heading', { name: 'This link is used up' }).waitFor();
+      } else {
+        await receiver.revoke(link);
+        await page.reload();
+        return await page.getByRole('heading', { name: 'This link was taken back' }).waitFor();
+      }
+      await page.goto(`${receiver.root}s`);
+      await page.getByRole('heading', { name: 'The key is missing' }).waitFor();
+    });
 
     inCi('opens nothing again after ten minutes', async () => {
       const page = await visit(await receiver.share(files, { opens: 1 }));

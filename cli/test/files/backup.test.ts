@@ -244,7 +244,7 @@ inCi('kill -9 at any moment of a backup and of a restoration leaves what the nex
   expect(names).toHaveLength(count);
 });
 
-test('on a read-only disk restores nothing, and says why, also after a restoration from there', async (context) => {
+inCi('on a read-only disk restores nothing, and says why, also after a restoration from there', async (context) => {
   const directory = await temporaryDirectory();
   const [source, target] = [await localAccount(), await newAccount()];
   const { fileId } = await source.files.put('one', { name: 'one' });

@@ -12,6 +12,7 @@ import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { changeKeepingTimes } from '../keeping-times.ts';
 import { sharedLocalService, oldInbox } from '../local.ts';
 import { first } from '../../../testkit/present.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const local = sharedLocalService();
 const mib = 1024 * 1024;
@@ -125,7 +126,7 @@ describe('a send that breaks off', () => {
     expect(await readFile(join(on.directory, 'there/two'), 'utf8')).toBe(text);
   });
 
-  test('by an earlier version, which kept less about the file, is continued', async () => {
+  inCi('by an earlier version, which kept less about the file, is continued', async () => {
     const on = await scene();
     await interrupted(on);
     for (const spool of await on.spools()) {

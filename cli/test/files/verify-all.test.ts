@@ -162,7 +162,7 @@ test('where no file can be read, a few are asked for, and not all', async () => 
   expect(service.seen.filter(({ url }) => url.startsWith('/ipfs/')).length).toBeLessThan(40);
 });
 
-test('an interruption says where to continue', async () => {
+inCi('an interruption says where to continue', async () => {
   const stop = new AbortController();
   const service = await serviceWith(250, {
     read: (index) => (response, car) => {

@@ -6,7 +6,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { buffer, text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { inCi, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { readState } from '../../local/state.ts';
 import { control } from '../../local/control.ts';
@@ -66,7 +66,7 @@ async function residentOf(pid: number): Promise<number> {
   return Number(present(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])) / 1024;
 }
 
-test.runIf(process.platform === 'linux')(
+test.runIf(ci && process.platform === 'linux')(
   'what is read or sent slowly, by eight clients at once, takes no memory of its size',
   async () => {
     const size = (long ? 1024 : 32) * mib;

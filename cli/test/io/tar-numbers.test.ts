@@ -24,6 +24,7 @@ for index, numbers in enumerate(entries):
         out.addfile(entry, io.BytesIO(b'x' * entry.size))
 out.close()
 `;
+import { ci } from '../../../testkit/long-run.ts';
 
 type Numbers = { mtime?: number; uid?: number; gid?: number };
 
@@ -61,7 +62,8 @@ withProgram('python3', { probe: ['--version'] }, () => {
   ];
 
   describe.each(['GNU_FORMAT', 'PAX_FORMAT'])('an archive of Python in %s', (format) => {
-    test.each([7, 511, 512, 700, 65_536])('has the times that it was given, in pieces of %i bytes', async (bytes) => {
+    const sizes = ci ? [7, 511, 512, 700, 65_536] : [511];
+    test.each(sizes)('has the times that it was given, in pieces of %i bytes', async (bytes) => {
       const found = await timesIn(inPieces(archiveOf(format, entries), bytes));
       expect(found).toEqual(
         Object.fromEntries(

@@ -8,6 +8,7 @@ import { entry } from '../../../testkit/programs/command-line.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { run, temporaryDirectory } from '../environment.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 /** Copies a folder before each change of a name in it: that is what a kill leaves there. */
 const copying = `
@@ -72,7 +73,7 @@ test.each([
   }
 });
 
-test('on a full disk the pair before stays', async (context) => {
+inCi('on a full disk the pair before stays', async (context) => {
   const folder = await temporaryDirectory();
   await mkdir(join(folder, 'home'), { mode: 0o700 });
   const ran = await onSmallDisk(context, {

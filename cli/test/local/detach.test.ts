@@ -73,7 +73,7 @@ test.each(hanging.slice(0, ci ? 2 : 1))('a service that %s is given up, and ende
   });
 });
 
-test('a service that fails gives its own reason, also where its log takes nothing', async () => {
+inCi('a service that fails gives its own reason, also where its log takes nothing', async () => {
   const dataDir = await temporaryDirectory();
   const full = { title: 'Disk full', status: 507, code: 'disk_full', detail: 'no room', hint: 'free some space' };
   const failing = (problem: object): string => `process.send(${JSON.stringify(problem)}, () => process.exit(7));`;

@@ -9,6 +9,7 @@ import { serviceFolder, writeManifest } from '../../backup/service/service-folde
 import { loadSecrets, makeLocal } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { here } from './harness.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 
@@ -58,7 +59,7 @@ test('no backup goes among the files of the local service, by any path', async (
     await refuseLocal({ shown: path, root: join(directory, path) }, dataDir);
 });
 
-test('on a disk that became read-only a service says so, and a copy of it is backed up', async (context) => {
+inCi('on a disk that became read-only a service says so, and a copy of it is backed up', async (context) => {
   const directory = await temporaryDirectory();
   await mkdir(join(directory, 'disk'));
   const run = { v: 1, service: { pid: 1, start: '0' }, workerd: [], url: 'http://127.0.0.1:9' };

@@ -14,7 +14,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { add, ask, directory, fileInParts, importFile, token } from './node-harness.ts';
 import { present } from '../../../testkit/present.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 
 const rounds = long ? 200 : ci ? 3 : 2;
 
@@ -41,72 +41,76 @@ async function untilHeld(held: ReadonlyMap<string, unknown>, loads: Promise<unkn
   while (held.size === 0 && !(await Promise.race([ended, sleep(10, false)])));
 }
 
-test(`killed ${rounds} times under load: acknowledged files are whole, nothing else stays`, async () => {
-  const dir = await directory();
-  let child: ChildProcess | undefined;
-  onTestFinished(() => void child?.kill('SIGKILL'));
-  /**
-   * Contents that must be there: CID to SHA-256 of the bytes. `open`: a request was under way,
-   * either outcome is right.
-   */
-  const held = new Map<string, string>();
-  const open = new Set<string>();
+inCi(
+  `killed ${rounds} times under load: acknowledged files are whole, nothing else stays`,
+  async () => {
+    const dir = await directory();
+    let child: ChildProcess | undefined;
+    onTestFinished(() => void child?.kill('SIGKILL'));
+    /**
+     * Contents that must be there: CID to SHA-256 of the bytes. `open`: a request was under way,
+     * either outcome is right.
+     */
+    const held = new Map<string, string>();
+    const open = new Set<string>();
 
-  for (let round = 0; round < rounds; round += 1) {
-    const running = await start(dir);
-    child = running.child;
-    const { url } = running;
+    for (let round = 0; round < rounds; round += 1) {
+      const running = await start(dir);
+      child = running.child;
+      const { url } = running;
 
-    const pins = Object.keys(present((await ask(url, 'pin/ls?type=recursive')).json().Keys));
-    const expected = [...held.keys()];
-    expect(
-      expected.filter((cid) => !open.has(cid) && !pins.includes(cid)),
-      `round ${round}: lost`,
-    ).toEqual([]);
-    // One file a pin: nothing of what was interrupted is left.
-    expect((await readdir(join(dir, 'data'))).length).toBe(pins.length);
-    for (const cid of open) if (!pins.includes(cid)) held.delete(cid);
-    open.clear();
-    for (const [cid, digest] of [...held].slice(-4)) {
-      const reply = await ask(url, `cat?arg=${cid}`);
-      expect(createHash('sha256').update(reply.text, 'latin1').digest('hex'), `round ${round}: ${cid}`).toBe(digest);
+      const pins = Object.keys(present((await ask(url, 'pin/ls?type=recursive')).json().Keys));
+      const expected = [...held.keys()];
+      expect(
+        expected.filter((cid) => !open.has(cid) && !pins.includes(cid)),
+        `round ${round}: lost`,
+      ).toEqual([]);
+      // One file a pin: nothing of what was interrupted is left.
+      expect((await readdir(join(dir, 'data'))).length).toBe(pins.length);
+      for (const cid of open) if (!pins.includes(cid)) held.delete(cid);
+      open.clear();
+      for (const [cid, digest] of [...held].slice(-4)) {
+        const reply = await ask(url, `cat?arg=${cid}`);
+        expect(createHash('sha256').update(reply.text, 'latin1').digest('hex'), `round ${round}: ${cid}`).toBe(digest);
+      }
+
+      const stop = new AbortController();
+      const load = async () => {
+        while (!stop.signal.aborted) {
+          const removed = held.size > 8 ? [...held.keys()].find((cid) => !open.has(cid)) : undefined;
+          if (removed !== undefined) {
+            open.add(removed);
+            await ask(url, `pin/rm?arg=${removed}`);
+            held.delete(removed);
+            open.delete(removed);
+          }
+          const bytes = randomBytes(randomInt(1, 1.5 * leafBytes));
+          const cid = await add(url, bytes);
+          held.set(cid, createHash('sha256').update(bytes).digest('hex'));
+        }
+      };
+      const loads = Promise.allSettled([load(), load(), load()]);
+      await sleep(randomInt(20, 250));
+      if (round === rounds - 1) await untilHeld(held, loads);
+      child.kill('SIGKILL');
+      stop.abort();
+      await Promise.all([once(child, 'exit'), loads]);
     }
 
-    const stop = new AbortController();
-    const load = async () => {
-      while (!stop.signal.aborted) {
-        const removed = held.size > 8 ? [...held.keys()].find((cid) => !open.has(cid)) : undefined;
-        if (removed !== undefined) {
-          open.add(removed);
-          await ask(url, `pin/rm?arg=${removed}`);
-          held.delete(removed);
-          open.delete(removed);
-        }
-        const bytes = randomBytes(randomInt(1, 1.5 * leafBytes));
-        const cid = await add(url, bytes);
-        held.set(cid, createHash('sha256').update(bytes).digest('hex'));
-      }
-    };
-    const loads = Promise.allSettled([load(), load(), load()]);
-    await sleep(randomInt(20, 250));
-    if (round === rounds - 1) await untilHeld(held, loads);
-    child.kill('SIGKILL');
-    stop.abort();
-    await Promise.all([once(child, 'exit'), loads]);
-  }
-
-  const { url, child: last } = await start(dir);
-  child = last;
-  expect(held.size).toBeGreaterThan(0);
-  for (const [cid, digest] of held) {
-    if (open.has(cid)) continue;
-    expect(
-      createHash('sha256')
-        .update((await ask(url, `cat?arg=${cid}`)).text, 'latin1')
-        .digest('hex'),
-    ).toBe(digest);
-  }
-}, 3_600_000);
+    const { url, child: last } = await start(dir);
+    child = last;
+    expect(held.size).toBeGreaterThan(0);
+    for (const [cid, digest] of held) {
+      if (open.has(cid)) continue;
+      expect(
+        createHash('sha256')
+          .update((await ask(url, `cat?arg=${cid}`)).text, 'latin1')
+          .digest('hex'),
+      ).toBe(digest);
+    }
+  },
+  3_600_000,
+);
 
 test(`killed ${rounds} times during uploads: acknowledged roots are whole, and removal frees the disk`, async () => {
   const dir = await directory();

@@ -1,8 +1,9 @@
 /** The node on a disk of 16 MiB that fills up. */
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from './node-harness.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const module = (path: string) => JSON.stringify(fileURLToPath(new URL(path, import.meta.url)));
 const program = `
@@ -52,7 +53,7 @@ const program = `
   console.log(JSON.stringify({ ...asked, left, filled, kept, pins }));
 `;
 
-test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
+inCi('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
   const dir = await directory();
   const ran = await onSmallDisk(context, {
     disk: dir,

@@ -7,6 +7,7 @@ import type { Migration, SurveyedPin } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { hostile, json, type Hostile } from '../hostile.ts';
 import { Collector, type Overrides, type Ran, run } from '../environment.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 
 const own: Migration = {
   from: 'a',
@@ -102,20 +103,24 @@ describe('a migration that is followed', () => {
     expect(JSON.parse(status.stdout)).toEqual({ migrations: [left], refused: [refusedPin] });
   });
 
-  test.each([
-    ['lost where it was moved to', { lost: [{ ...refusedPin, state: 'lost' as const }] }, 1],
+  const others: [string, { lost?: SurveyedPin[] }, number][] = [
+    ['lost where it was moved to', { lost: [{ ...refusedPin, state: 'lost' }] }, 1],
     ['tried again by now', {}, 0],
-  ])('ends where all that is left was not copied, and fails: %s', async (_, pins, named) => {
-    const left = { ...own, left: 1, failed: 1 };
-    const ran = await migrate(
-      await serviceWith(
-        pins,
-        Array.from({ length: 5 }, () => [left]),
-      ),
-    );
-    expect(ran).toMatchObject({ exit: 1, stdout: expect.stringContaining('1 of 10 left, 1 failed so far') });
-    expect(ran.stderr.split('sealpin: warning: ')).toHaveLength(1 + named);
-  });
+  ];
+  test.each(ci ? others : others.slice(0, 1))(
+    'ends where all that is left was not copied, and fails: %s',
+    async (_, pins, named) => {
+      const left = { ...own, left: 1, failed: 1 };
+      const ran = await migrate(
+        await serviceWith(
+          pins,
+          Array.from({ length: 5 }, () => [left]),
+        ),
+      );
+      expect(ran).toMatchObject({ exit: 1, stdout: expect.stringContaining('1 of 10 left, 1 failed so far') });
+      expect(ran.stderr.split('sealpin: warning: ')).toHaveLength(1 + named);
+    },
+  );
 
   test('and is cancelled meanwhile, or gives way to another one, fails', async () => {
     for (const answer of [[{ ...own, state: 'cancelled' as const }], [earlier]]) {
@@ -125,7 +130,7 @@ describe('a migration that is followed', () => {
     }
   });
 
-  test('continues at the service when the command is interrupted or loses the service, and it says so', async () => {
+  inCi('continues at the service when the command is interrupted or loses the service, and it says so', async () => {
     const goesOn = 'the migration continues without this command; how far it is: sealpin migrate --status\n';
     const lost = await migrate(await serviceThatSays([own]));
     expect(lost).toMatchObject({ exit: 6, stdout: '' });

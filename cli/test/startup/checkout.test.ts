@@ -11,6 +11,7 @@ import { nodeProvider } from '../../keys/node-provider.ts';
 import { packageRoot } from '../../local/package-root.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const root = packageRoot();
 const launcher = join(root, 'sealpin');
@@ -228,7 +229,7 @@ describe('the lock file', () => {
   });
 });
 
-test('the deployed Worker has Cloudflare log its own lines, and neither invocations nor traces', () => {
+inCi('the deployed Worker has Cloudflare log its own lines, and neither invocations nor traces', () => {
   const ran = spawnSync(
     process.execPath,
     [

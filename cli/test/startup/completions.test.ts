@@ -10,7 +10,7 @@ import { remember } from '../../files/history.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { someApiKey } from '../hostile.ts';
 import { itemOf } from '../../../testkit/present.ts';
-import { long } from '../../../testkit/long-run.ts';
+import { ci, long } from '../../../testkit/long-run.ts';
 
 async function scriptFor(shell: string): Promise<string> {
   const ran = await run(['completions', shell], '/');
@@ -213,19 +213,22 @@ describe('a value of which nothing is typed yet', () => {
     return cases;
   }
 
-  test.each(Object.keys(completed).filter(has))('is offered by %s for every command', async (shell) => {
-    const directory = await temporaryDirectory();
-    await mkdir(join(directory, 'bin'));
-    await writeFile(join(directory, 'bin/sealpin'), '#!/bin/sh\necho "a-$3"\n', { mode: 0o755 });
-    const env = {
-      ...bareEnv(),
-      PATH: `${join(directory, 'bin')}:${process.env['PATH']}`,
-      HOME: directory,
-      TERM: 'xterm',
-    };
-    const cases = await casesOfAll();
-    expect(await completed[shell]?.(cases, { directory, env })).toEqual(cases.map(({ want }) => want));
-  });
+  test.each(Object.keys(completed).filter((shell) => has(shell) && (ci || shell !== 'fish')))(
+    'is offered by %s for every command',
+    async (shell) => {
+      const directory = await temporaryDirectory();
+      await mkdir(join(directory, 'bin'));
+      await writeFile(join(directory, 'bin/sealpin'), '#!/bin/sh\necho "a-$3"\n', { mode: 0o755 });
+      const env = {
+        ...bareEnv(),
+        PATH: `${join(directory, 'bin')}:${process.env['PATH']}`,
+        HOME: directory,
+        TERM: 'xterm',
+      };
+      const cases = await casesOfAll();
+      expect(await completed[shell]?.(cases, { directory, env })).toEqual(cases.map(({ want }) => want));
+    },
+  );
 });
 
 test('another shell is misuse', async () => {

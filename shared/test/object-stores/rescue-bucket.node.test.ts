@@ -63,7 +63,7 @@ test('the copies of buckets in the vectors are those that the page describes', (
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
   describe('rescue.py bucket', () => {
-    test('lists the CIDs of a copy with their bytes, below each prefix, and exits with 0', () =>
+    inCi('lists the CIDs of a copy with their bytes, below each prefix, and exits with 0', () =>
       inDirectory(async (path) => {
         copyTo(path('copy'), vectors.objects);
         const lines = new TextDecoder()
@@ -75,7 +75,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const below = runs([['bucket', path('copy/elsewhere')]]);
         expect(below).toEqual([{ message: null, stdout: expect.stringMatching(/^ *9 bafk\S+\n$/), stderr: '' }]);
         expect(existsSync(join(root, 'contrib/__pycache__'))).toBe(false);
-      }));
+      }),
+    );
 
     test('writes each file, and nothing over a file that is there', () =>
       inDirectory(async (path) => {
@@ -159,7 +160,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(sha256(readFileSync(path('out')))).toBe(sha);
       }));
 
-    test('refuses every index and all data that do not prove the CID, and writes nothing', () =>
+    inCi('refuses every index and all data that do not prove the CID, and writes nothing', () =>
       inDirectory(async (path) => {
         const cases = vectors.refused.map((refused, i) => {
           copyTo(path(`${i}`), { ...objectsOf([...small, refused]), ...refused.objects });
@@ -185,9 +186,10 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           expect(listed[i]?.stderr, name).toContain(`${cid}: `);
           expect(listed[i]?.stdout.split('\n').length, name).toBeGreaterThanOrEqual(small.length);
         }
-      }));
+      }),
+    );
 
-    test('ends with a sentence on folders that are no copies, and on files that never end', () =>
+    inCi('ends with a sentence on folders that are no copies, and on files that never end', () =>
       inDirectory(async (path) => {
         const { cid } = itemOf(vectors.files, 1);
         const key = present(Object.keys(vectors.objects).find((each) => each.endsWith(cid)));
@@ -230,7 +232,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(messages.filter((message) => !refusal.test(message ?? 'rescue.py: '))).toEqual([]);
         const [usage] = runs([['bucket', path('empty'), cid]]);
         expect(usage?.stderr).toContain('name an output');
-      }));
+      }),
+    );
 
     inCi('gives right bytes or a sentence, whatever byte of a copy is changed, added or left out', () =>
       inDirectory(async (path) => {

@@ -6,6 +6,7 @@ import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/i
 import { bytesOf, client, jsonOf, problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { dayMs, minuteMs, share, store } from '../invitations/guest.ts';
 import { accountObject, newOwner, pinned, type Owner } from '../stored-state.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const longMs = 4 * 3_600_000;
 
@@ -94,7 +95,7 @@ it('what counts for the limits of a key is what was restored', async () => {
   expect(await problemOf(store('third'))).toBe('413 quota_exceeded');
 });
 
-it('an account that is deleted while it is restored leaves no reference', async () => {
+inCi('an account that is deleted while it is restored leaves no reference', async () => {
   const owner = await newOwner(service);
   const { cid } = await owner.call.store('plain', `restored while ${owner.id} is deleted`);
   const page: BackupPage = await operator().backUpAccount({ id: owner.id, limit: 100 });

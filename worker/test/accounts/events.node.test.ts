@@ -9,6 +9,7 @@ import { client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const dayMs = 86_400_000;
 /**
@@ -279,7 +280,7 @@ describe('the opening of a share', () => {
   });
 });
 
-it('an account and a share from before there were events have them from now on', async () => {
+inCi('an account and a share from before there were events have them from now on', async () => {
   const { id } = await newShare();
   await restart.again((database) =>
     database.exec('DROP TABLE IF EXISTS event; DROP TABLE IF EXISTS origin; DROP TABLE IF EXISTS opening'),

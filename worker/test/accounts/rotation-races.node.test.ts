@@ -6,6 +6,7 @@ import { problemOf } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { replacedBy, rotate } from './rotating.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 let service: Service;
 let proxy: Awaited<ReturnType<typeof startFaultyProxy>>;
@@ -57,7 +58,7 @@ it('a tag is found that a file gets which had none before', async () => {
   expect((await owner.call.listFiles({ tag: 'found' })).files).toHaveLength(1);
 });
 
-it('a tag is found by a search that began under the pair before, while it is replaced and afterwards', async () => {
+inCi('a tag is found by a search that began under the pair before, while it is replaced and afterwards', async () => {
   const { call, object } = await newOwner(service);
   const { fileId } = await call.store('plain', 'x');
   await call.changeFile({ fileId, tags: ['found'] });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOf, type Scenario } from './scenario.ts';
 import type { Runtime } from './runtimes.ts';
 import { first, itemOf } from '../../../testkit/present.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 export type Honest = Pick<Scenario, 'url' | 'cluster'> & { token: string; close(): Promise<void> };
 
@@ -129,7 +130,7 @@ export function contractWith<H extends Honest>(
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
 
-  test('a missing block is unavailable, to be sent again; the next pin does not wait for it', async () => {
+  inCi('a missing block is unavailable, to be sent again; the next pin does not wait for it', async () => {
     await collect();
     expect((await play({ method: 'import', bytes, fault: 'first' })).error).toBeUndefined();
     const missing = await play({ method: 'pin', cid, bytes, timeouts });
@@ -141,7 +142,7 @@ export function contractWith<H extends Honest>(
       expect((await play({ method: 'unpin', cid: each })).value).toBe('removed');
   });
 
-  test('what is collected between import and pin is unavailable, to be sent again', async () => {
+  inCi('what is collected between import and pin is unavailable, to be sent again', async () => {
     await play({ method: 'import', bytes });
     await collect();
     for (const beside of [false, true]) {

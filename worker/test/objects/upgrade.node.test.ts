@@ -8,6 +8,7 @@ import { rotate } from '../accounts/rotating.ts';
 import { hasTable, restartable } from '../kept-state.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { newOwner, ownerAt, pinned, sweep } from '../stored-state.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 /** Statements that make the tables of an account those of 0.1.0, or of a time between releases. */
 const earlier = `
@@ -49,7 +50,7 @@ it('an account of the first version gets the tables that it lacks, and takes upl
   expect((await owner.call.read(file.fileId)).equals(bytes)).toBe(true);
 });
 
-it('files expire in an account from a version in which they did not', async () => {
+inCi('files expire in an account from a version in which they did not', async () => {
   const before = await newOwner(service);
   const { fileId } = await before.call.store('encrypted', 'stored before');
   let changed = 0;

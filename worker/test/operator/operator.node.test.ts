@@ -1,5 +1,5 @@
 /** The operator's routes: accounts as a whole, and the denylist. */
-import { beforeEach, describe, expect, it, test } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccountList, AccountSummary, NewAccountResponse, ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { adminToken, type Service } from '../../../testkit/service.ts';
@@ -8,6 +8,7 @@ import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testki
 import { restartable } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 let service: Service;
 let operator: Client;
@@ -282,7 +283,7 @@ describe('a CID on the denylist', () => {
   });
 });
 
-test('of an earlier version, accounts are listed once used or asked for, CIDs can be denied', async () => {
+inCi('of an earlier version, accounts are listed once used or asked for, CIDs can be denied', async () => {
   const [used, asked] = [await newOwner(service), await newOwner(service)];
   const file = await used.call.store('plain', 'stored before');
   await restart.again((db) => {

@@ -23,7 +23,7 @@ import {
   unpinBehindOurBack,
   type World,
 } from './two-backends.ts';
-import { inCi, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 import { flip } from '../../../testkit/present.ts';
 
 const hourMs = 3_600_000;
@@ -112,7 +112,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await expect.poll(async () => (await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
   });
 
-  test('what is left of a damaged file stays pinned where the other backend gives a wrong block, too', async () => {
+  inCi('what is left of a damaged file stays pinned where the other backend gives a wrong block, too', async () => {
     const file = await storeAtBoth(world, bytes);
     for (const backend of [world.a, world.b]) expect(await corrupt(backend, leaf)).toBe(1);
     const object = await pinObject(world.service, file.cid);
@@ -159,7 +159,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect((await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
-  test('a backend that does not respond for weeks has lost nothing', async () => {
+  inCi('a backend that does not respond for weeks has lost nothing', async () => {
     const file = await storeAtBoth(world, bytes);
     world.b.peer.onCommand = (turn) => turn.cut();
     for (let week = 0; week < 3; week += 1) await ring(world, file, weekMs);
@@ -253,21 +253,25 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await expect.poll(async () => (await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
-  test.each([
+  const readings: [string, string][] = [
     ['just stored', 'read_from = 0, read_to = 0, checked_at = NULL'],
     ['being read', 'read_from = 4, read_to = 10'],
     ['being read as a whole', `read_from = 0, read_to = ${Number.MAX_SAFE_INTEGER}`],
     ['in order', 'read_from = NULL, read_to = NULL'],
-  ])('after a repair each pin says when it was seen: %s', async (_, reading) => {
-    const file = await storeAtBoth(world, bytes);
-    const object = await pinObject(world.service, file.cid);
-    await object.change(`UPDATE pin SET ${reading} WHERE cid = '${file.cid}'`);
-    const times = async () => (await object.rows('pin')).filter(({ cid }) => cid === file.cid);
-    const before = Math.max(Date.now(), ...(await times()).map((row) => Number(row['checked_at']))) + 1;
-    await operator().repairPins();
-    await settle(world, file);
-    await expect.poll(async () => (await times()).every((row) => Number(row['checked_at']) >= before)).toBe(true);
-  });
+  ];
+  test.each(ci ? readings : readings.slice(1, 2))(
+    'after a repair each pin says when it was seen: %s',
+    async (_, reading) => {
+      const file = await storeAtBoth(world, bytes);
+      const object = await pinObject(world.service, file.cid);
+      await object.change(`UPDATE pin SET ${reading} WHERE cid = '${file.cid}'`);
+      const times = async () => (await object.rows('pin')).filter(({ cid }) => cid === file.cid);
+      const before = Math.max(Date.now(), ...(await times()).map((row) => Number(row['checked_at']))) + 1;
+      await operator().repairPins();
+      await settle(world, file);
+      await expect.poll(async () => (await times()).every((row) => Number(row['checked_at']) >= before)).toBe(true);
+    },
+  );
 
   inCi('blocks are served although backends were down after the upload, or an earlier version took it', async () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;

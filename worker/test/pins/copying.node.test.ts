@@ -142,7 +142,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await remove(file.fileId);
   });
 
-  test('a deletion wins over the copy: nothing is left at either', async () => {
+  inCi('a deletion wins over the copy: nothing is left at either', async () => {
     bytes = randomBytes(3 * 1_048_576);
     const copying = new Promise<void>((resolve) => {
       world.b.peer.onBody = (n) => {

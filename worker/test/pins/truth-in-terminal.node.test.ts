@@ -94,7 +94,7 @@ const unavailable = {
 /** One way for each state, or all: a change of health is seen after 5 s, twice for each. */
 const ways = long
   ? refusals
-  : refusals.filter(({ way }) => way === 'unreachable' || (ci && way.startsWith('repeating')));
+  : refusals.filter(({ way }) => ci && (way === 'unreachable' || way.startsWith('repeating')));
 
 /** In CI, one that removes a pin, and one that leaves it. */
 const lost = long ? losses : losses.filter((_, at) => at === 0 || at === 2);

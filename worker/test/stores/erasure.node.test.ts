@@ -8,7 +8,7 @@ import type { Receipt } from '../../../shared/api.ts';
 import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { sendS3, versionsOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { keepVersions, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
-import { ci } from '../../../testkit/long-run.ts';
+import { ci, inCi } from '../../../testkit/long-run.ts';
 import { present } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { s3Bucket } from '../../backends/s3/s3.ts';
@@ -44,7 +44,7 @@ describeStores('a bucket of S3', ['s3'], () => {
     expect(await versions(gateway)).toEqual([]);
   });
 
-  it('whose versions are suspended has none of what is deleted, of whatever time', async () => {
+  inCi('whose versions are suspended has none of what is deleted, of whatever time', async () => {
     const { store, gateway } = await start('versions');
     const before = await store.owner.call.store('plain', randomBytes(1000));
     await keepVersions(gateway, 'Suspended');
@@ -73,7 +73,7 @@ describeStores('a bucket of S3', ['s3'], () => {
     },
   );
 
-  it('that begins to keep versions has none of what is deleted from then on', async () => {
+  inCi('that begins to keep versions has none of what is deleted from then on', async () => {
     const { store, gateway } = await start('versions later');
     const first = await store.owner.call.store('plain', randomBytes(1000));
     expect(await remove(store, first.fileId)).toBe('unpinned');

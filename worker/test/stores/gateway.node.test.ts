@@ -122,7 +122,7 @@ describeStores('a gateway of S3', ['s3'], () => {
     }
   });
 
-  it('that only reads takes nothing, reads what is there, and the log says what to do', async () => {
+  inCi('that only reads takes nothing, reads what is there, and the log says what to do', async () => {
     const bytes = randomBytes(70_000);
     const { fileId } = await store.owner.call.store('plain', bytes);
     await gateway.kill();

@@ -10,6 +10,7 @@ import { adminToken } from '../../../testkit/service.ts';
 import { ruleCheck } from '../../backends/s3/s3-rules.ts';
 import { client } from '../../../testkit/api-client.ts';
 import { describeStores, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { inCi } from '../../../testkit/long-run.ts';
 
 const expires = '<Expiration><Days>30</Days></Expiration>';
 const rule = (does: string, o: { filter?: string; status?: string } = {}): string =>
@@ -75,7 +76,7 @@ describeStores('a bucket of S3', ['s3'], () => {
   const health = async (): Promise<Health> =>
     await (await client(store.service.url, adminToken)('/v1/health')).json<Health>();
 
-  it('without rules is in order; with one that removes files, health is degraded and says what to do', async () => {
+  inCi('without rules is in order; with one that removes files, health is degraded and says what to do', async () => {
     const refused: ProxyFault = { kind: 'answer', status: 503 };
     const { hostile } = store;
     present(hostile).obey({ key: /^\?lifecycle/, fault: refused });

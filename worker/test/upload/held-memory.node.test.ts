@@ -10,6 +10,7 @@ import type { PinBinding } from '../../objects/pin/shard.ts';
 import { CarStructure } from '../../upload/car-structure.ts';
 import { JsonUploadReader } from '../../upload/json-upload-reader.ts';
 import { carPermits } from '../../upload/semaphore.ts';
+import { ci } from '../../../testkit/long-run.ts';
 
 beforeAll(() => setFlagsFromString('--expose-gc'));
 
@@ -53,7 +54,7 @@ const megabytes = 1e6;
  * Of each kind of body: how it is filled, why more is refused, and the most bytes that are held of
  * it.
  */
-it.each<[string, Fill, RegExp | undefined, number]>([
+const fillings: [string, Fill, RegExp | undefined, number][] = [
   [
     'a CAR of as many blocks as there may be',
     (hold) => {
@@ -119,11 +120,15 @@ it.each<[string, Fill, RegExp | undefined, number]>([
     /Upload-Metadata may have at most 4096 characters/,
     megabytes,
   ],
-])('%s take no more than there is for them', async (_, fill, refusal, mostBytes) => {
-  const held: object[] = [];
-  const before = await heapBytes();
-  const filling = (async () => await fill((each) => held.push(each)))();
-  await (refusal === undefined ? filling : expect(filling).rejects.toThrow(refusal));
-  expect((await heapBytes()) - before).toBeLessThan(mostBytes);
-  expect(held.length).toBeLessThan(2);
-});
+];
+it.each(fillings.filter((_, at) => ci || at % 4 === 0))(
+  '%s take no more than there is for them',
+  async (_, fill, refusal, mostBytes) => {
+    const held: object[] = [];
+    const before = await heapBytes();
+    const filling = (async () => await fill((each) => held.push(each)))();
+    await (refusal === undefined ? filling : expect(filling).rejects.toThrow(refusal));
+    expect((await heapBytes()) - before).toBeLessThan(mostBytes);
+    expect(held.length).toBeLessThan(2);
+  },
+);

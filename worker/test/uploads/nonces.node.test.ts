@@ -15,7 +15,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { startRecorder, type Recorder } from './recorder.ts';
 import { broken, create, expectStored, head, mib, patch, random, stateOf } from './tus-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
-import { ci, long } from '../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../testkit/long-run.ts';
 
 /** The short form has few schedules, so it takes those that are long enough to change an upload. */
 let recorder: Recorder;
@@ -111,7 +111,7 @@ async function showOnly(path: string, bytes: Uint8Array): Promise<void> {
 }
 
 describe('a leaf that was sent and not recorded', () => {
-  it('may be sent again as it was', async () => {
+  inCi('may be sent again as it was', async () => {
     const bytes = random(2 * mib);
     const { path, opens } = await begun(bytes.length);
     await showOnly(path, bytes.subarray(0, 1_500_000));

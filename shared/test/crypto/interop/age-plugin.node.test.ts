@@ -88,7 +88,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       }),
     );
 
-    test('a key that age reads itself, and a file without a key, have no identity', () =>
+    inCi('a key that age reads itself, and a file without a key, have no identity', () =>
       inDirectory(async (path) => {
         writeFileSync(path('key'), await generateX25519Identity());
         expect(ran(plugin, [path('key')])).toMatchObject({
@@ -99,9 +99,10 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(ran(plugin, [path('key')]).stderr).toContain('no private key');
         expect(ran(plugin, [path('missing')]).stderr).toContain('cannot be read');
         expect(ran(plugin, []).stderr).toContain('age-plugin-sealpin private.key > identity.txt');
-      }));
+      }),
+    );
 
-    test('age is told which identity or stanza is damaged', () =>
+    inCi('age is told which identity or stanza is damaged', () =>
       inDirectory(async (path) => {
         const pair = await generateKeyPair();
         const identity = identityOf(pair.privatePem, path).trim();
@@ -140,7 +141,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const changed = [`-> recipient-stanza 0 ${about}`, (key.startsWith('A') ? 'B' : 'A') + key.slice(1)];
         expect(conversation(...given, ...changed, '-> done', '')).toEqual({ stderr: '', said: ['-> done'] });
         expect(conversation('hello').stderr).toContain('speaks another protocol');
-      }));
+      }),
+    );
 
     const missing = missingTerminal();
     test.skipIf(missing !== undefined)(`the password of a protected key is asked for${missing ?? ''}`, () =>

@@ -57,7 +57,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         }
       }));
 
-    test('backup words, as the key that they were made of', async () => {
+    inCi('backup words, as the key that they were made of', async () => {
       const { entropyToMnemonic } = await import('@scure/bip39');
       const { wordlist } = await import('@scure/bip39/wordlists/english.js');
       await inDirectory(async (path) => {
@@ -160,7 +160,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     }),
   );
 
-  test('rescue.py ends with a sentence on every damaged backup, link and record', () =>
+  inCi('rescue.py ends with a sentence on every damaged backup, link and record', () =>
     inDirectory(async (path) => {
       const share = await sealParcel({
         files: [
@@ -189,9 +189,10 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       const known = whole.map((bytes) => bytes.toString('base64'));
       expect(ended.flatMap(({ found }) => found).filter((each) => !known.includes(each))).toEqual([]);
       expect(ended.filter(({ how }) => how !== null).length).toBeGreaterThan(cases.length / 2);
-    }));
+    }),
+  );
 
-  test('rescue.py opens all files of a changed backup but those that the vector names', () =>
+  inCi('rescue.py opens all files of a changed backup but those that the vector names', () =>
     inDirectory(async (path) => {
       const ended = await endsOf(path, vector.folder, vector.refused);
       for (const [at, { name, lost }] of vector.refused.entries()) {
@@ -202,7 +203,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const kept = [...opened].filter(([each]) => !lost.includes(each)).map(([, bytes]) => bytes.toString('base64'));
         expect(found.toSorted(), name).toEqual(kept.toSorted());
       }
-    }));
+    }),
+  );
 
   /** Files that are replaced (null: removed); a name in `x/` means the link and its record. */
   type Case = { readonly name: string; readonly change: Readonly<Record<string, string | null>> };

@@ -1,7 +1,7 @@
 /** contrib/rescue.py reads containers and key files as Sealpin does. */
 import { join } from 'node:path';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   generateKeyPair,
   generatePostQuantumKeyPair,
@@ -19,7 +19,7 @@ import { readTestkitFile, testkitNames } from '../suites/testkit.ts';
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
   describe('rescue.py', () => {
-    test('finds the keys in a file that has comments and other words, where Sealpin does', async () => {
+    inCi('finds the keys in a file that has comments and other words, where Sealpin does', async () => {
       const [pair, other] = [await generateKeyPair(), await generateKeyPair()];
       const hybrid = await generatePostQuantumKeyPair();
       const [x25519, otherX25519] = [await generateX25519Identity(), await generateX25519Identity()];
@@ -78,7 +78,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(how).toMatch(/mistyped|no private key/);
     });
 
-    test('opens of the files of the age testkit those alone that it should', async () => {
+    inCi('opens of the files of the age testkit those alone that it should', async () => {
       const files = await Promise.all(testkitNames.map(readTestkitFile));
       const ended = opened(
         files.map(({ container, identity, passphrase: [password] }) => ({

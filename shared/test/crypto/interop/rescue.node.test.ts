@@ -34,7 +34,7 @@ import { inDirectory, run, withProgram } from '../../../../testkit/programs/prog
 import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
 import { seal } from '../suites/containers.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
-import { ci, long } from '../../../../testkit/long-run.ts';
+import { ci, inCi, long } from '../../../../testkit/long-run.ts';
 
 const root = joinPath(import.meta.dirname, '../../../..');
 const golden = joinPath(root, 'shared/test/vectors/golden');
@@ -119,7 +119,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         equal(await rescue(path, { other, key: hybrid.privateText }, '--key', 'key', 'other', '-'), plaintext);
       }));
 
-    test('armor, a protected key, a file key, a payload without a header, and a CAR', () =>
+    inCi('armor, a protected key, a file key, a payload without a header, and a CAR', () =>
       inDirectory(async (path) => {
         const plaintext = pattern(2_500_000);
         const { privatePem, recipient } = await generateKeyPair();
@@ -142,10 +142,11 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         equal(await rescue(path, own, '--file-key', 'fileKey', 'payload', '-'), plaintext);
         const car = await carFileOf(payload);
         equal(await rescue(path, { car, fileKey: own.fileKey }, '--file-key', 'fileKey', 'car', 'out'), plaintext);
-      }));
+      }),
+    );
   });
 
-  test('rescue.py ends with a sentence on every file, and never gives other bytes', () =>
+  inCi('rescue.py ends with a sentence on every file, and never gives other bytes', () =>
     inDirectory(async (path) => {
       const { privatePem, recipient } = await generateKeyPair();
       const plaintext = pattern(300);
@@ -187,7 +188,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       const never = ['newline', 'stanza', 'line', 'many', 'key-begun', ...foreign.map((_, i) => `key-foreign-${i}`)];
       for (const name of [...never, ...Object.keys(hostile)]) expect(ended[name], name).toMatch(/^rescue\.py: /);
       expect(readdirSync(path('cases')).filter((name) => /\.(?:out|part)$/.test(name))).toEqual([]);
-    }));
+    }),
+  );
 
   describe('rescue.py refuses, and leaves no file', () => {
     const damages: [string, (input: Uint8Array) => Uint8Array, string, RegExp][] = [

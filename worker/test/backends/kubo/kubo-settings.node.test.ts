@@ -30,7 +30,7 @@ async function configured(env: Record<string, string>): Promise<Record<string, R
 
 if (kuboProgram() === undefined) test.skip(noKubo);
 else {
-  test('Kubo starts without AutoConf, without routers of others, and with the listed peers', async () => {
+  inCi('Kubo starts without AutoConf, without routers of others, and with the listed peers', async () => {
     const config = await configured({});
     expect(JSON.stringify(config)).not.toContain('"auto"');
     expect(config).toMatchObject({

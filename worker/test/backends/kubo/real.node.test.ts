@@ -6,7 +6,7 @@ import { runtimes, type Runtime } from '../runtimes.ts';
 import type { Scenario } from '../scenario.ts';
 import { ask, contract, type Rest } from '../suite.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
-import { long } from '../../../../testkit/long-run.ts';
+import { inCi, long } from '../../../../testkit/long-run.ts';
 
 /** Two leaves and a node. */
 const file = { bytes: 1_500_000, cid: 'bafybeih2kan3l26ikzwuahxt5bfqhr6iicyswpmlehj74ycn3xdtaxrwru' };
@@ -55,7 +55,7 @@ function beyondTheContract(open: () => Promise<Runtime>, start: () => Promise<Re
   });
   const play = (scenario: Rest<Scenario>, url = kubo.url) => runtime.play({ ...scenario, url, token: kubo.token });
 
-  test('a client that sends 20 kB/s while garbage is to be collected: others store within a second', async () => {
+  inCi('a client that sends 20 kB/s while garbage is to be collected: others store within a second', async () => {
     const slow = play({ method: 'import', bytes: 600_000, blockBytes: 16_384, gapMs: 800, abortAfterMs: 4500 });
     await expect.poll(() => running(kubo)).toContain('dag/import');
     const collected = ask(kubo, 'repo/gc');
@@ -68,7 +68,7 @@ function beyondTheContract(open: () => Promise<Runtime>, start: () => Promise<Re
     expect((await slow).error).toMatchObject({ message: 'the caller left' });
   });
 
-  test('what is collected while an import runs is found missing by the pin', async () => {
+  inCi('what is collected while an import runs is found missing by the pin', async () => {
     // Kubo writes 128 blocks together.
     const importing = play({ method: 'import', bytes: 200, blockBytes: 1, gapMs: 10 });
     await expect.poll(() => ask(kubo, 'refs/local')).toContain(firstBlock);

@@ -13,7 +13,7 @@ import type { Action, Outcome, PageOptions } from './page/actions.ts';
 import { send } from './request.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
 import { present } from '../../../../testkit/present.ts';
-import { long } from '../../../../testkit/long-run.ts';
+import { inCi, long } from '../../../../testkit/long-run.ts';
 
 const chunkSize = 512_000;
 const file = randomBytes(2 ** 21 + 54_321);
@@ -89,7 +89,7 @@ withBrowser('Chromium', () => {
         await expect.poll(async () => (await send('HEAD', present(url), headers)).status).toBe(404);
       });
 
-      it('uploads a file though responses are lost and requests break', async () => {
+      inCi('uploads a file though responses are lost and requests break', async () => {
         const { origin, pathname } = new URL(server.endpoint);
         const proxy = await startBreakingProxy(origin);
         try {

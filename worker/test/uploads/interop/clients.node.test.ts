@@ -18,7 +18,7 @@ import { send } from './request.ts';
 import type { TusServer } from './servers.ts';
 import { pausedAfter, start } from './tus-js.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
-import { long } from '../../../../testkit/long-run.ts';
+import { inCi, long } from '../../../../testkit/long-run.ts';
 
 /** Length of TUSKit's PATCH: less than a leaf, and no divisor of one. */
 const chunkSize = 512_000;
@@ -159,7 +159,7 @@ onEachServer((server) => {
         await isStored(await tuspy(await onDisk(), options));
       });
 
-      it('continues in another process, from the URL that the first one kept', async () => {
+      inCi('continues in another process, from the URL that the first one kept', async () => {
         const path = await onDisk();
         const options = { chunkSize, checksum: true, urls: `${path}.urls` };
         const url = await tuspy(path, { ...options, stopAt: 2 * chunkSize });

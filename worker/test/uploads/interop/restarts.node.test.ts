@@ -61,7 +61,7 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
     expect((await server.stored(uploadUrl)).equals(file)).toBe(true);
   });
 
-  it('the service is killed: what it has acknowledged is there, and the client continues by itself', async () => {
+  inCi('the service is killed: what it has acknowledged is there, and the client continues by itself', async () => {
     const server = uploads(mode);
     for (let round = 0; round < (long ? 20 : 1); round += 1) {
       let patches = 0;
