@@ -7,7 +7,7 @@
  * `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `reserve` (room for
  * deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
@@ -162,12 +162,22 @@ export function newSecrets(serviceId: string): Secrets {
   return { v: 1, adminToken: token(), metricsToken: token(), rpcToken: token(), serviceId };
 }
 
+/**
+ * The ID of the service that has these secrets. Version 0.1.0 wrote none: there it follows from a
+ * token, so that a backup before the first start of a later version, and one after a rollback, are
+ * of the same service.
+ */
+export function serviceIdOf({ serviceId, adminToken }: Partial<Secrets> | undefined = {}): string {
+  return serviceId ?? createHash('sha256').update(`sealpin service ${adminToken}`).digest('hex').slice(0, 32);
+}
+
 /** The tokens of the local service; the first start creates them. */
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const found = await readState(dataDir, 'secrets');
   if (found?.serviceId !== undefined && found.metricsToken !== undefined) return found;
   // What earlier versions wrote, and lacks some of them, stays.
-  const secrets = { ...newSecrets(randomBytes(16).toString('hex')), ...found };
+  const serviceId = found === undefined ? randomBytes(16).toString('hex') : serviceIdOf(found);
+  const secrets = { ...newSecrets(serviceId), ...found };
   await writeState(dataDir, 'secrets', secrets);
   return secrets;
 }

@@ -1,4 +1,5 @@
 /** Restoring the backup of a service into a data directory that has none. */
+import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { chmod, copyFile, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -18,11 +19,11 @@ import { readIdentities } from '../../keys/key-files.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
 import { askPassword, givenPassword } from '../../keys/passwords.ts';
 import { holdStrays, markStopped } from '../../local/snapshot/marks.ts';
-import { localPaths, restoringIn, type Secrets, newSecrets } from '../../local/state.ts';
+import { localPaths, restoringIn, type Secrets, newSecrets, serviceIdOf } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
 import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
-import { partEntries, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
+import { isBackupOf, partEntries, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** Whose tokens there are: new ones, or those that a key or a password opens. */
 type SecretsChoice = {
@@ -103,14 +104,16 @@ async function refuseDamaged(folder: ServiceFolder, manifest: Manifest, context:
   });
 }
 
-async function secretsOf(folder: ServiceFolder, { secrets, serviceId }: Manifest, o: SecretsChoice, context: Context) {
-  if (o['without-secrets']) return `${JSON.stringify(newSecrets(serviceId), null, 2)}\n`;
+async function secretsOf(folder: ServiceFolder, manifest: Manifest, o: SecretsChoice, context: Context) {
+  const { secrets, serviceId } = manifest;
+  if (o['without-secrets'])
+    return `${JSON.stringify(newSecrets(serviceId || randomBytes(16).toString('hex')), null, 2)}\n`;
   if (secrets === undefined)
     throw new SealpinError('conflict', `${folder.shown} does not have the secrets of the service`, {
       hint: 'with --without-secrets it gets new tokens; API keys of its accounts work as before',
     });
   const text = await openSecrets(await readFile(join(folder.parts, secrets.part)), o, context);
-  if ((jsonIn(text) as Secrets | undefined)?.serviceId === serviceId) return text;
+  if (isBackupOf(manifest, serviceIdOf(jsonIn(text) as Secrets | undefined))) return text;
   throw new SealpinError('config_invalid', 'the secrets in the backup are those of another service');
 }
 

@@ -27,7 +27,7 @@ import {
   type Snapshot,
   writtenAt,
 } from '../../local/snapshot/state-files.ts';
-import { localPaths, readState } from '../../local/state.ts';
+import { localPaths, readState, serviceIdOf } from '../../local/state.ts';
 import { blockFilesIn, copyChecked, type CopyFault, faultIn } from './checked-copy.ts';
 import {
   type Blocks,
@@ -37,6 +37,7 @@ import {
   prepareFolder,
   readManifest,
   removePrepared,
+  isBackupOf,
   removeUnused,
   type ServiceFolder,
   sizeOf,
@@ -83,8 +84,8 @@ export async function backUpService(
   try {
     for (const each of [folder.root, folder.parts, folder.blocks]) await removeLeftovers(each);
     const before = await readManifest(folder, context);
-    const { serviceId = '' } = (await readState(dataDir, 'secrets')) ?? {};
-    if (before !== undefined && before.serviceId !== serviceId)
+    const serviceId = serviceIdOf(await readState(dataDir, 'secrets'));
+    if (before !== undefined && !isBackupOf(before, serviceId))
       throw new SealpinError('conflict', `${folder.shown} is the backup of another service than that of ${dataDir}`, {
         hint: 'name another folder, or the right data directory with --data-dir; nothing was changed',
       });

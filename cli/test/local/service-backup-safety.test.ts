@@ -6,7 +6,7 @@ import { entry } from '../../../testkit/programs/command-line.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { refuseLocal } from '../../backup/layout.ts';
 import { serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
-import { loadSecrets, makeLocal } from '../../local/state.ts';
+import { loadSecrets, localPaths, makeLocal, readState, serviceIdOf } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { here } from './harness.ts';
 import { inCi } from '../../../testkit/long-run.ts';
@@ -39,6 +39,38 @@ test.each([[], ['--without-secrets']])('the backup of another service stays as i
   for (const name of names) expect(await readFile(name, 'utf8')).toBe('theirs');
   expect(JSON.parse(await readFile(folder.manifest, 'utf8'))).toEqual(theirs);
   expect(await readdir(folder.parts)).toHaveLength(1);
+});
+
+test('a service without an ID, as 0.1.0 made it, is the same one for its backup, whatever comes next', async () => {
+  const { dataDir, directory } = await begun();
+  const { secrets } = localPaths(dataDir);
+  const { serviceId, ...first } = await loadSecrets(dataDir);
+  const without = async (): Promise<void> => await writeFile(secrets, JSON.stringify(first));
+  const folder = serviceFolder('backup', { cwd: directory });
+  for (const path of [folder.parts, folder.blocks]) await mkdir(path, { recursive: true });
+  await without();
+  const id = serviceIdOf(await readState(dataDir, 'secrets'));
+  expect(id).toMatch(/^[0-9a-f]{32}$/);
+  for (const [own, isSame] of [
+    [id, true],
+    ['', true],
+    [serviceId, false],
+  ] as const) {
+    const [v, takenAt] = [1 as const, '2030-01-01T00:00:00.000Z'];
+    await writeManifest(
+      folder,
+      { v, sealpin: '0.1.0', takenAt, serviceId: own, files: [], blocks: [] },
+      {
+        cwd: directory,
+        stdout: process.stdout,
+      },
+    );
+    for (const state of [without, () => loadSecrets(dataDir), without]) {
+      await state();
+      const ran = await here(['service', 'backup', folder.root, `--data-dir=${dataDir}`, '--without-secrets']);
+      expect(ran.stderr.includes('is the backup of another service'), own).toBe(!isSame);
+    }
+  }
 });
 
 test('no backup goes among the files of the local service, by any path', async () => {
