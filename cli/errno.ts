@@ -54,7 +54,7 @@ const databaseFaults: Readonly<Record<number, string>> = {
   [sqliteCodes.ioError]: 'the disk reported an error',
   [sqliteCodes.full]: 'the disk is full',
   // A write-ahead log is not even read where its index cannot be made.
-  [sqliteCodes.cannotOpen]: 'it cannot be opened, as on a read-only disk',
+  [sqliteCodes.cannotOpen]: 'it is missing, or on a read-only disk',
 };
 
 /** The primary result code of an error of SQLite; undefined for any other. */
@@ -75,7 +75,7 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
   const databaseFault = databaseFaults[sqliteCodeOf(thrown) ?? 0];
   if (databaseFault !== undefined) {
     const code = sqliteCodeOf(thrown) === sqliteCodes.full ? 'disk_full' : 'file_unwritable';
-    return new SealpinError(code, `a database in the data directory cannot be written: ${databaseFault}`, cause);
+    return new SealpinError(code, `a database cannot be used: ${databaseFault}`, cause);
   }
   const errno = errnoOf(thrown) ?? '';
   if (!('syscall' in thrown) || !('path' in thrown) || typeof thrown.path !== 'string') return undefined;
@@ -127,7 +127,9 @@ export function failWrite(path: string): (thrown: unknown) => never {
 export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
-  const why = errno === 'ENOENT' ? missing(thrown) : (writing[errno] ?? errno);
-  const code = errno === 'ENOSPC' || errno === 'EDQUOT' ? 'disk_full' : 'file_unwritable';
+  const sqliteCode = sqliteCodeOf(thrown) ?? 0;
+  const why = databaseFaults[sqliteCode] ?? (errno === 'ENOENT' ? missing(thrown) : (writing[errno] ?? errno));
+  const isFull = errno === 'ENOSPC' || errno === 'EDQUOT' || sqliteCode === sqliteCodes.full;
+  const code = isFull ? 'disk_full' : 'file_unwritable';
   return new SealpinError(code, `${path} cannot be written: ${why}`, { cause: thrown });
 }

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { jsonOrUndefined } from '../client/service-http.ts';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
-import { errnoOf, failWrite, readFailure, writeFailure } from '../cli/errno.ts';
+import { errnoOf, readFailure, writeFailure } from '../cli/errno.ts';
+import { holdFolder, lockName } from '../cli/io/held-folder.ts';
 import { writeSmall } from '../cli/io/output-file.ts';
-import { makeDirectories } from '../cli/io/paths.ts';
 import { syncDirectory, syncFile } from '../cli/io/unfinished.ts';
 import { queryOf } from '../cli/remote/client.ts';
 import { pages } from '../cli/remote/pages.ts';
@@ -33,16 +33,18 @@ export const fileName = (account: string): string => `${account}.ndjson`;
  * Writes a backup.
  * @param service its origin, for the manifest
  * @returns the exit code
- * @throws usage; conflict for a folder with accounts of another service; disk_full,
- * file_unwritable, and what the service responds
+ * @throws usage; conflict while another run has the folder, or it has accounts of another service;
+ * disk_full, file_unwritable, and what the service responds
  */
 export async function backup(api: OperatorApi, service: string, dir: string, { print }: DoctorContext) {
   if (existsSync(join(dir, manifestName)))
     throw new SealpinError('usage', `${dir} holds a complete backup`, { hint: 'name another folder for a new one' });
   const accounts: string[] = [];
   const ids = await accountIds(api);
+  const held = await holdFolder(dir);
+  if (held === undefined)
+    throw new SealpinError('conflict', `another backup into ${dir} is running`, { hint: 'wait for its end' });
   try {
-    await makeDirectories(dir).catch(failWrite(dir));
     const pinsOf = await serviceIn(dir);
     for (const account of ids) {
       const count = await backUpAccount(api, account, dir, pinsOf);
@@ -56,6 +58,9 @@ export async function backup(api: OperatorApi, service: string, dir: string, { p
     await writeSmall(join(dir, manifestName), text, { force: false, environment, fileOnly: true });
   } catch (error) {
     throw error instanceof Error && 'syscall' in error ? writeFailure(dir, error) : error;
+  } finally {
+    await rm(join(dir, lockName), { force: true });
+    held.release();
   }
   print(`accounts in ${dir}: ${accounts.length}; the bytes of their files are at the pinning services`);
   return 0;
@@ -119,7 +124,7 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string, pin
  */
 type BackupProgress = { pages: number; next: string | null | undefined; pair: string | undefined; bytes: number };
 
-const noProgress: BackupProgress = { pages: 0, next: undefined, pair: undefined, bytes: 0 };
+export const noProgress: BackupProgress = { pages: 0, next: undefined, pair: undefined, bytes: 0 };
 
 /** How far the file of an account goes. @throws file_unreadable */
 export async function progressOf(path: string, account: string): Promise<BackupProgress> {

@@ -9,8 +9,8 @@ import { jsonOrUndefined } from '../client/service-http.ts';
 import { failRead } from '../cli/errno.ts';
 import { countText } from '../cli/terminal/size.ts';
 import { AccountList, RestoredPage } from '../shared/api.ts';
-import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { fileName, Manifest, manifestName, pagesIn, progressOf } from './service-backup.ts';
+import { isSealpinError, otherwise, SealpinError } from '../shared/errors.ts';
+import { fileName, Manifest, manifestName, noProgress, pagesIn, progressOf } from './service-backup.ts';
 import type { DoctorContext } from './check-deployment.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
@@ -53,6 +53,10 @@ export async function restoreService(
   return isDeleted ? exit : 1;
 }
 
+const restoreAgain =
+  '  → put another copy of it there and run this again; where the service that was backed up is still there, ' +
+  `remove ${manifestName} and run npm run backup with this folder`;
+
 /**
  * Restores a backup. @returns the exit code: 1 where bytes of files or whole accounts are missing
  * @throws usage, interrupted, and what the service responds
@@ -65,7 +69,8 @@ export async function restore(api: OperatorApi, dir: string, { print, signal }: 
     if (unpinned === undefined) print(`– ${account} is there already, and stays as it is`);
     else if (unpinned === 'incomplete') {
       isIncomplete = true;
-      print(`✗ ${account} was not restored: ${join(dir, fileName(account))} is missing or incomplete`);
+      const path = join(dir, fileName(account));
+      print(`✗ ${account} was not restored: ${path} is missing, unreadable or incomplete\n${restoreAgain}`);
     } else {
       missing += unpinned.length;
       print(`${unpinned.length === 0 ? '✓' : '✗'} ${account}${unpinned.map((id) => `\n  → no bytes: ${id}`).join('')}`);
@@ -91,11 +96,12 @@ async function manifestIn(dir: string): Promise<Manifest> {
 
 /**
  * @returns the IDs of files without bytes; undefined where the service has the account; incomplete:
- * its file does not have all pages, and none was sent
+ * its file cannot be read or lacks pages, and none was sent
  */
 async function restoreAccount(api: OperatorApi, account: string, dir: string, signal: AbortSignal) {
   const path = join(dir, fileName(account));
-  if ((await progressOf(path, account)).next !== null) return 'incomplete';
+  const progress = await otherwise(progressOf(path, account), 'file_unreadable', noProgress);
+  if (progress.next !== null) return 'incomplete';
   const unpinned: string[] = [];
   for await (const { line, after } of pagesIn(path, account)) {
     try {

@@ -1,4 +1,4 @@
-/** A folder of the data directory that one process has at a time. */
+/** A folder that one process has at a time. */
 import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSealpinError } from '../../shared/errors.ts';
@@ -13,15 +13,15 @@ export const lockName = 'lock';
 /**
  * Creates a folder and holds it until it is released or this process ends. It is removed before the
  * release, if at all.
- * @param folder below the data directory
+ * @param dataDir the data directory that it is below, if it is: it is created with its own mode
  * @returns undefined while another process has it
  * @throws file_unwritable, disk_full
  */
-export async function holdFolder(folder: string, dataDir: string): Promise<{ release(): void } | undefined> {
+export async function holdFolder(folder: string, dataDir?: string): Promise<{ release(): void } | undefined> {
   const path = join(folder, lockName);
   const inode = async (): Promise<number | undefined> => (await stat(path).catch(() => undefined))?.ino;
   try {
-    await makeDataDirectory(dataDir);
+    if (dataDir !== undefined) await makeDataDirectory(dataDir);
     await makeDirectories(folder);
     quietSqlite();
     const { lock } = await import('./lock.ts');

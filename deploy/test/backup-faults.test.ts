@@ -1,6 +1,7 @@
 /** Faults of the folder of a backup, with an operator's API that only has pages. */
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import * as v from 'valibot';
 import { expect, test } from 'vitest';
 import { onSmallDisk } from '../../testkit/small-disk.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
@@ -88,22 +89,40 @@ test.each(Object.entries(unfinished))('a backup resumes behind the whole pages o
   }
 });
 
-test.each([...Object.entries(unfinished), ['no file', undefined] as const])(
+test.each([...Object.entries(unfinished), ['no file', undefined], ['a folder as its file', null]] as const)(
   'an account with %s is not restored and named, and the others are restored',
   async (_, text) => {
     const dir = await backedUp();
     const path = join(dir, `${one}.ndjson`);
-    await (text === undefined ? rm(path) : writeFile(path, text));
+    await rm(path);
+    if (text === null) await mkdir(path);
+    else if (text !== undefined) await writeFile(path, text);
     const { api, put } = apiOf();
     const { lines, ...rest } = await context();
     expect(await restore(api, dir, { ...rest, print: (line) => void lines.push(line) })).toBe(1);
-    expect(lines).toEqual([`✗ ${one} was not restored: ${path} is missing or incomplete`, `✓ ${two}`, `✓ ${three}`]);
+    expect(lines[0]).toContain(`✗ ${one} was not restored: ${path} is missing, unreadable or incomplete\n  → `);
+    expect(lines.slice(1)).toEqual([`✓ ${two}`, `✓ ${three}`]);
     const sent = [two, three].flatMap((id) =>
       linesOf(id).map((line) => [`/v1/operator/accounts/${id}/backup`, line.trimEnd()]),
     );
     expect(put).toEqual(sent);
   },
 );
+
+test('two backups into one folder at once: the second is refused, and the first is whole', async () => {
+  const dir = join(await temporaryDirectory(), 'backup');
+  const { api } = apiOf();
+  const second = apiOf();
+  let refused: unknown;
+  const get = async (path: string) => {
+    if (path.includes('cursor=f1')) refused ??= await refusal(backup(second.api, service, dir, await context()));
+    return await api.get(path, v.any());
+  };
+  expect(await backup({ ...api, get } as OperatorApi, service, dir, await context())).toBe(0);
+  expect(refused).toEqual(['conflict', `another backup into ${dir} is running`, 'wait for its end']);
+  expect(await contentOf(dir)).toMatchObject(accountFiles);
+  expect(await readdir(dir)).toHaveLength(4);
+});
 
 test('a folder with accounts of another service is refused, and stays as it is', async () => {
   for (const name of [`${one}.ndjson`, `${one}.ndjson.part`]) {

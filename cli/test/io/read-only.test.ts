@@ -40,7 +40,7 @@ test.each([
   [{ code: 'EPERM', syscall: 'mkdir', path: '/a' }, 'file_unwritable', '/a cannot be written: permission denied'],
   [{ code: 'ENOSPC', syscall: 'write', path: '/a' }, 'disk_full', '/a cannot be written: the disk is full'],
   [{ code: 'ERR_SQLITE_ERROR', errcode: 13 }, 'disk_full', expect.stringContaining('the disk is full') as string],
-  [{ code: 'ERR_SQLITE_ERROR', errcode: 14 }, 'file_unwritable', expect.stringContaining('opened') as string],
+  [{ code: 'ERR_SQLITE_ERROR', errcode: 14 }, 'file_unwritable', expect.stringContaining('missing') as string],
   [{ code: 'ERR_SQLITE_ERROR', errcode: 778 }, 'file_unwritable', expect.stringContaining('reported') as string],
   [{ code: 'ERR_SQLITE_ERROR', errcode: 1544 }, 'file_unwritable', expect.stringContaining('read-only') as string],
 ])('%j is a failure of the system', (fields, code, message) => {
