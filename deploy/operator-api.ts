@@ -21,7 +21,7 @@ type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal; print?:
  * breaks off.
  * @param url the service's origin
  * @throws usage where the token would be sent unencrypted; on each call: the code of the service's
- * problem, service_unreachable, service_answer, and the reason of the signal
+ * problem, service_unreachable, service_answer, and the reason of the signal, which ends no POST
  */
 export function operatorApi(url: string, token: string, { restoreToken, signal, print }: OperatorApiOptions = {}) {
   refuseUnencrypted(new URL(url), 'the operator’s token');
@@ -32,15 +32,17 @@ export function operatorApi(url: string, token: string, { restoreToken, signal, 
   };
   const onRetry = ({ message, retryAfterSeconds: seconds }: SealpinError): void =>
     print?.(`  ${message}: trying again${seconds === undefined ? '' : ` in ${seconds} s`} …`);
-  function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
+  async function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
+    signal?.throwIfAborted();
     const isTemporary = (error: unknown): error is SealpinError =>
       isSealpinError(error) &&
       (error.retryAfterSeconds !== undefined || (init.method === undefined && error.reason === 'broken_off'));
-    return untilAnswered(() => sendOnce(path, init, shape), { signal, isTemporary, onRetry });
+    return await untilAnswered(() => sendOnce(path, init, shape), { signal, isTemporary, onRetry });
   }
   async function sendOnce<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S) {
     const timeout = AbortSignal.timeout(operatorResponseMs);
-    const ending = signal === undefined ? timeout : AbortSignal.any([timeout, signal]);
+    // What a POST makes would be lost with its response.
+    const ending = signal === undefined || init.method === 'POST' ? timeout : AbortSignal.any([timeout, signal]);
     const request = { ...init, headers, redirect: 'manual', signal: ending } as const;
     const failed = (what: string, o: { reason?: 'broken_off'; hint?: string }) => (cause: unknown) => {
       signal?.throwIfAborted();

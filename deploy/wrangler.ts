@@ -23,7 +23,8 @@ const program = join(dirname(createRequire(import.meta.url).resolve('wrangler/pa
  * The wrangler of this checkout.
  * @param config the path of the configuration; wrangler runs in its folder
  * @param env the environment, with `CLOUDFLARE_API_TOKEN` where there is no `wrangler login`
- * @param signal ends it, and each one after it, with its reason
+ * @param signal ends it, and each one after it, with its reason; what it has begun, such as a
+ * deployment, may be completed where the signal came to this process alone
  */
 export function wranglerWith(config: string, env: NodeJS.ProcessEnv, signal?: AbortSignal): Wrangler {
   return async (args, input = '') => {

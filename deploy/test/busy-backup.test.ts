@@ -3,7 +3,7 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
-import { AccountList } from '../../shared/api.ts';
+import { AccountList, NewAccountResponse } from '../../shared/api.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { operatorApi, type OperatorApi } from '../operator-api.ts';
@@ -60,6 +60,18 @@ test('requests that the service refuses for a while are sent again', async () =>
   const to = await limited(second);
   expect(await restore(operatorApi(to, adminToken, { restoreToken, ...context }), dir, context)).toBe(0);
   expect(context.lines).toContain(`✓ ${account.id}`);
+});
+
+test('a signal ends no request that makes something, whose response has the only key of it', async () => {
+  const ending = new AbortController();
+  const api = operatorApi(first.url, adminToken, { signal: ending.signal });
+  const make = () => api.post('/v1/operator/accounts', JSON.stringify({ label: 'made' }), NewAccountResponse);
+  const made = make();
+  const listed = api.get('/v1/operator/accounts', AccountList);
+  ending.abort(new Error('ended by the user'));
+  await expect(listed).rejects.toThrow('ended by the user');
+  expect((await made).apiKey).toMatch(/^sp_/);
+  await expect(make()).rejects.toThrow('ended by the user');
 });
 
 inCi('a response that breaks off is asked for again, and nothing that changes something is sent twice', async () => {
