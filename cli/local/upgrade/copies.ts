@@ -5,7 +5,7 @@
  * them.
  */
 import { existsSync, mkdirSync } from 'node:fs';
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { SealpinError } from '../../../shared/errors.ts';
@@ -88,7 +88,11 @@ export async function removeOldCopies(dataDir: string, backupDays: number | unde
   const last = all.at(-1);
   // It is looked at once an hour.
   const oldest = now - daysOf(backupDays) * dayMs + hourMs;
-  for (const name of all) if (name !== last || madeAt(name) < oldest) await removeTree(join(copies, name));
+  for (const name of all) {
+    // A name whose time is to come orders the copies alone: the clock was set back.
+    const made = madeAt(name) > now ? (await stat(join(copies, name))).mtimeMs : madeAt(name);
+    if (name !== last || made < oldest) await removeTree(join(copies, name));
+  }
 }
 
 /**

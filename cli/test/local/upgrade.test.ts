@@ -8,11 +8,13 @@
  * secret of anybody's.
  */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { dayMs } from '../../../shared/time.ts';
+import { prepareState, removeOldCopies } from '../../local/upgrade/copies.ts';
 import { inCi, long } from '../../../testkit/long-run.ts';
 import { here, remove, startHere } from './harness.ts';
 import { first } from '../../../testkit/present.ts';
@@ -112,4 +114,17 @@ test('a data directory of a newer version is refused in a sentence, and left as 
   expect(started).toMatchObject({ code: 1, stdout: '' });
   expect(started.stderr).toContain('secrets.json was written by a newer sealpin');
   expect(await readFile(path, 'utf8')).toBe(newer);
+});
+
+inCi('a copy is kept for as long as its note says, also where the clock was a year ahead before', async () => {
+  const dataDir = await unpacked('ab333d8');
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 365 * dayMs });
+  onTestFinished(() => void vi.useRealTimers());
+  await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '98.0.0' });
+  vi.useRealTimers();
+  await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '99.0.0' });
+  await removeOldCopies(dataDir, undefined, Date.now() + 29 * dayMs);
+  expect(await readdir(join(dataDir, 'local/copies'))).toHaveLength(1);
+  await removeOldCopies(dataDir, undefined, Date.now() + 31 * dayMs);
+  expect(await readdir(join(dataDir, 'local/copies'))).toEqual([]);
 });
