@@ -115,7 +115,8 @@ function sameBucket(entry: ListedBackend, { bucket, s3Url, region }: DeployOptio
 function listedBackends(vars: Record<string, string>): ListedBackend[] | undefined {
   try {
     const list = JSON.parse(vars[listSetting(vars)] ?? '') as unknown;
-    return Array.isArray(list) ? (list as ListedBackend[]) : undefined;
+    const isList = Array.isArray(list) && list.every((each) => typeof each === 'object' && each !== null);
+    return isList ? (list as ListedBackend[]) : undefined;
   } catch {
     return undefined;
   }

@@ -99,6 +99,7 @@ async function finish(options: DeployOptions, deployedAt: string | undefined, co
     return exit;
   }
   await firstAccount(operatorApi(url, token, { signal }), { ...options, account: options.account ?? name }, context);
+  signal.throwIfAborted();
   const apiKey = tokenIn(options.apiKeyFile);
   if (apiKey === undefined) return exit;
   const sent = await firstLink(url, apiKey);
