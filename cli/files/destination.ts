@@ -46,7 +46,10 @@ export async function abandon(destination: Pick<Sink, 'abort'> | undefined, { si
 }
 
 /** Refuses flags that do not go together. @throws usage */
-export function checkPlacing({ outputFile, force, extract }: Placing, { json }: Pick<Context['output'], 'json'>): void {
+export function checkPlacing(
+  { outputFile, force, extract }: Pick<Placing, 'force' | 'extract'> & { readonly outputFile: string | undefined },
+  { json }: Pick<Context['output'], 'json'>,
+): void {
   if (outputFile === '-' && json)
     throw new SealpinError('usage', '--json and the file would both go to standard output', {
       hint: 'name a file for the output',

@@ -253,6 +253,7 @@ export async function receiveFile(file: LinkFile, placing: Placing, service: str
       return { ...(await receiveAt(file, { ...placing, outputFile }, service, context)), outputFile };
     } catch (error) {
       if (placing.freeName === undefined || !isSealpinError(error, 'file_exists')) throw error;
+      context.signal.throwIfAborted();
       outputFile = await placing.freeName();
     }
 }

@@ -26,27 +26,21 @@ export async function writeServiceFile(
   const { output, signal, cwd } = context;
   const { outputFile, force } = placing;
   const fileId = parseFileId(id);
-  if (outputFile !== undefined) {
-    checkPlacing({ ...placing, outputFile }, output);
-    await openDestination({ ...placing, outputFile }, context);
-  }
+  checkPlacing(placing, output);
+  if (outputFile !== undefined) await openDestination({ ...placing, outputFile }, context);
   const service = await authorizedService(context);
   const about = await api(service, context).file(fileId);
   if (about.mode === 'plain') return about;
   const { fileKey, info } = await openSealedFile(sdkHttp(service, context), service.apiKey, fileId, signal);
   const name = info.filename ?? fileId;
   const file = { cid: about.cid, fileKey, name, size: info.size };
-  const freeName = outputFile === undefined ? () => ownPath(name, force, context) : undefined;
-  const placed = { ...placing, freeName, outputFile: outputFile ?? (await ownPath(name, force, context)) };
+  const own = safeName(cleanFilename(name));
+  const taken = new Set<string>();
+  const freeName = outputFile !== undefined || force ? undefined : () => freePath('.', own, { cwd, taken });
+  const placed = { ...placing, freeName, outputFile: outputFile ?? (await freeName?.()) ?? own };
   const { size, wrote, outputFile: path } = await receiveFile(file, placed, service.url.href, context);
   if (path === '-') return undefined;
   output.note(wrote);
   await output.result({ output: resolve(cwd, path), size, fileId, blobId: about.cid, name }, []);
   return undefined;
-}
-
-/** Chooses the path of a file under its own name, numbered where that is taken, unless forced. */
-async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
-  const safe = safeName(cleanFilename(name));
-  return force ? safe : freePath('.', safe, { cwd, taken: new Set() });
 }

@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { connect, generateKeys, seal, type Connection } from '../../../client/index.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
-import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import { receiveFile } from '../../files/received-files.ts';
+import { contextIn, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { hostile } from '../hostile.ts';
 import { sharedLocalService } from '../local.ts';
 import { flip } from '../../../testkit/present.ts';
@@ -61,6 +63,35 @@ describe('decrypt of a file ID', () => {
     const named = await sealpin(['decrypt', fileId, name], directory, url);
     expect(named).toMatchObject({ exit: 1, stderr: /film was created while this was running/ });
     expect((await readdir(directory)).toSorted()).toEqual(['film', 'film (2).mkv', 'film.mkv']);
+  });
+
+  test('refuses without an output file all that it refuses with one', async () => {
+    const directory = await temporaryDirectory();
+    const { fileId } = await account.put('text', { name: 'in' });
+    await writeFile(join(directory, 'in'), 'theirs');
+    const flags = [['--extract'], ['--force'], ['--path', '../x'], ['--json']];
+    const refused: string[] = [];
+    for (let set = 0; set < 2 ** flags.length; set += 1) {
+      const given = flags.flatMap((flag, index) => ((set >> index) % 2 === 1 ? flag : []));
+      const { exit, stderr } = await sealpin(['decrypt', fileId, 'out', ...given], await temporaryDirectory());
+      if (exit !== 2) continue;
+      refused.push(given.join(' '));
+      expect(await sealpin(['decrypt', fileId, ...given], directory), given.join(' ')).toMatchObject({ exit, stderr });
+    }
+    expect(refused).toContain('--extract --force');
+    expect(await readFile(join(directory, 'in'), 'utf8')).toBe('theirs');
+  });
+
+  test('tries no other name once it is interrupted', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'theirs');
+    const freeName = () => Promise.reject(new Error('another name'));
+    const placing = { outputFile: 'in', freeName, force: false, extract: false };
+    const interrupted = new SealpinError('interrupted');
+    const context = contextIn(directory, { signal: AbortSignal.abort(interrupted) });
+    const { cid } = await account.put('text', { name: 'in' });
+    const file = { cid, fileKey: new Uint8Array(32), name: 'in', size: 4 };
+    await expect(receiveFile(file, placing, local.url, context)).rejects.toBe(interrupted);
   });
 
   test('writes nothing when the service puts another file behind the ID', async () => {
