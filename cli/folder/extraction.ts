@@ -298,7 +298,8 @@ export class Extraction {
     let path = this.#temporary;
     for (const name of names.slice(0, -1)) {
       path = join(path, name);
-      await directoryStats(path);
+      // What is missing has nothing in it.
+      await ifMissing(directoryStats(path), undefined);
     }
     path = join(path, names.at(-1) ?? '');
     const stats = await lstat(path).catch(() => undefined);

@@ -20,7 +20,7 @@ export function parsePart(path: string): readonly string[] {
  * The entries of a tar archive. Of a part only that, with names relative to it: a file has an empty
  * one.
  * @throws not_found at the end when there is no such part, archive_invalid for a kind of entry that
- * no other than its writer reads
+ * no other than its writer reads, and for another name of a file that is not in the part
  */
 export async function* entriesIn(
   archive: ReadableStream<Uint8Array>,
@@ -43,7 +43,14 @@ export async function* entriesIn(
     isFound = true;
     const { type, linkname } = header;
     // A hard link names another entry from the top of the archive.
-    const target = type === 'link' && linkname !== undefined ? (below(part, linkname) ?? linkname) : linkname;
+    const isName = type === 'link' && linkname !== undefined && rest !== '';
+    const target = isName ? below(part, linkname) : linkname;
+    if (isName && target === undefined) {
+      const what = `${shortName(header.name)} is another name of ${shortName(linkname)}`;
+      throw new SealpinError('archive_invalid', `${what}, which is outside of ${part.join('/')}`, {
+        hint: 'extract all of the folder, without --path',
+      });
+    }
     yield { header: { ...header, name: rest, ...(target === undefined ? {} : { linkname: target }) }, body };
   }
   if (!isFound)

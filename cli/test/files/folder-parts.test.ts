@@ -182,6 +182,23 @@ test.each([
   }
 });
 
+test.each([
+  { linkname: 'x', flags: ['--path', 'b'], says: 'b/y is another name of x, which is outside of b' },
+  { linkname: 'none/x', flags: ['--path', 'b'], says: 'b/y is another name of none/x, which is outside of b' },
+  { linkname: 'none/x', flags: [], says: 'it is a link to none/x, which is no file before it' },
+])('a name of what is not extracted ($linkname, $flags) is never that of another file', async ({ flags, ...o }) => {
+  const archive = await packTar([
+    { header: { name: 'x', type: 'file', size: 5 }, body: 'right' },
+    { header: { name: 'b/x', type: 'file', size: 5 }, body: 'wrong' },
+    { header: { name: 'b/y', type: 'link', size: 0, linkname: o.linkname } },
+  ]);
+  await writeFile(join(desk, 'c'), await contain(archive, 'sealpin', byPassword()));
+  const ran = await run(['decrypt', './c', 'out', '--extract', ...flags], desk, { env: ofContainers });
+  expect(ran, ran.stderr).toMatchObject({ exit: 5, stdout: '' });
+  expect(ran.stderr).toContain(o.says);
+  expect((await readdir(desk)).toSorted()).toEqual(['c', 'photos']);
+});
+
 describe('a folder that is sent', () => {
   test('is a folder again with receive --extract, with its times, beside files as they are', async () => {
     await mkdir(join(desk, 'in/photos'), { recursive: true });
