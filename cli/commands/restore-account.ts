@@ -2,7 +2,7 @@ import { layoutOf } from '../backup/layout.ts';
 import { restoreBackup } from '../backup/restoration.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { givenPassword } from '../keys/passwords.ts';
+import { givenPassword, withoutGivenPassword } from '../keys/passwords.ts';
 import { passwordFlags } from '../flags/args.ts';
 import { countText } from '../terminal/size.ts';
 
@@ -28,11 +28,12 @@ export const command = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const layout = layoutOf(args.folder, context);
+    const password = () => givenPassword(args, withoutGivenPassword(context));
     let progress: { add(bytes: number): void; done(): void } | undefined;
     const { failures, ...done } = await restoreBackup(
       layout,
       {
-        identities: async () => readIdentities(args.key ?? layout.key, await givenPassword(args, context), context),
+        identities: async () => readIdentities(args.key ?? layout.key, await password(), context),
         onBytes: (bytes) => (progress ??= output.progress('restoring')).add(bytes),
       },
       context,

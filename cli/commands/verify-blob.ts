@@ -95,9 +95,11 @@ async function plaintextOf(stored: ReadableStream<Uint8Array>, { id, fileKey, ar
     throw new SealpinError('not_encrypted', 'it is not encrypted: there is nothing to open', {
       hint: 'without --open and a key, its blocks alone are verified',
     });
-  // A password is either for the container or for the key file.
+  // A password is either for the container or for the key file, and that of the environment may be
+  // for something else than the key.
   const isForContainer = 'opens' in opened && opened.opens === 'password';
-  const secrets = isForContainer ? { password } : { key: args.key, keyPassword: password };
+  const keyPassword = args['password-file'] === undefined ? undefined : password;
+  const secrets = isForContainer ? { password } : { key: args.key, keyPassword };
   return openWith(opened, { blob: id, ...openingOf({ blob: id, ...secrets }, context) }, context);
 }
 

@@ -16,7 +16,7 @@ import type { Context } from '../context.ts';
 import { nodeProvider } from '../keys/node-provider.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { askPassword, givenPassword, withPassword } from '../keys/passwords.ts';
+import { askPassword, givenPassword, withoutGivenPassword, withPassword } from '../keys/passwords.ts';
 import { silentProgress } from '../terminal/progress.ts';
 import { fileInHistory } from './history.ts';
 import { abandon, checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
@@ -129,7 +129,8 @@ export async function decryptWithKeys(
 ): Promise<void> {
   if (o.blob === '-' && key.file === '-')
     throw new SealpinError('usage', 'standard input cannot be both the container and the key');
-  const password = await givenPassword({ ...key, stdinTaken: o.blob === '-' || key.file === '-' }, context);
+  const source = { ...key, stdinTaken: o.blob === '-' || key.file === '-' };
+  const password = await givenPassword(source, withoutGivenPassword(context));
   const identities = await readIdentities(key.file, password, context);
   await decryptTo({ ...o, given: 'keys', find: async () => identities, context });
 }

@@ -135,8 +135,8 @@ export async function withPassword<T>(
 }
 
 /**
- * The same command without the password of the environment, which opens what is there and is not
- * meant for what is made of it.
+ * The same command without the password of the environment, which opens what is there, is not meant
+ * for what is made of it, and may be for something else than a key.
  */
 export function withoutGivenPassword(context: Context): Context {
   return { ...context, env: { ...context.env, SEALPIN_PASSWORD: undefined } };

@@ -17,7 +17,7 @@ import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
 import { readIdentities } from '../../keys/key-files.ts';
 import { nodeProvider } from '../../keys/node-provider.ts';
-import { askPassword, givenPassword } from '../../keys/passwords.ts';
+import { askPassword, givenPassword, withoutGivenPassword } from '../../keys/passwords.ts';
 import { holdStrays, markStopped } from '../../local/snapshot/marks.ts';
 import { localPaths, restoringIn, type Secrets, newSecrets, serviceIdOf } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
@@ -124,7 +124,7 @@ async function secretsOf(folder: ServiceFolder, manifest: Manifest, o: SecretsCh
 async function openSecrets(bytes: Uint8Array, given: SecretsChoice, context: Context): Promise<string> {
   const opened = await openContainer(streamOf(bytes), { provider: nodeProvider });
   if (!('opens' in opened)) throw new SealpinError('config_invalid', 'the secrets in the backup are damaged');
-  const password = await givenPassword(given, context);
+  const password = await givenPassword(given, opened.opens === 'keys' ? withoutGivenPassword(context) : context);
   const identities =
     opened.opens === 'password'
       ? [passwordIdentity(password ?? (await askPassword('the secrets of the backup', context)))]

@@ -1,12 +1,17 @@
 /** Names that a service keeps sealed: set with what is stored, shown where the private key is. */
-import { copyFile, readFile, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import { generateKeys } from '../../../client/index.ts';
 import { sharedService } from '../../../testkit/service.ts';
 import { first } from '../../../testkit/present.ts';
 import { type Account, accountAt, sealpin } from '../backup-accounts.ts';
-import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
+import { readRecipients, sealText } from '../../keys/key-files.ts';
+import { contextIn, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { client } from '../../../testkit/api-client.ts';
 
 let here: Account;
@@ -103,9 +108,54 @@ test('every command that opens with a protected private key takes its password f
     expect(exit, `${argv.join(' ')}: ${stderr}`).toBe(0);
     expect(stderr).not.toContain('was not needed');
   }
+  // With that of something else, a person is asked.
+  const { url, account } = await sharedService();
+  await here.files.put('text', { name: 'a' });
+  await sealpin(here, ['backup', 'copy'], folder);
+  await secretsFor(recipient, join(folder, 'service'));
   const other = { env: { SEALPIN_PASSWORD: 'another one' } };
-  expect(await sealpin(here, ['receive', link], folder, other)).toMatchObject({ exit: 4, stdout: '' });
+  for (const [at, argv] of [
+    ...commands.map((each) => [here, each] as const),
+    [here, ['ecc-decrypt', blob, '-', key]],
+    [await accountAt(url, account), ['restore', 'copy']],
+    [there, ['service', 'restore', 'service', '--key', key]],
+  ] as const) {
+    expect(await sealpin(at, argv, folder, other), argv.join(' ')).toMatchObject({ exit: 4, stdout: '' });
+    const isAsked = vi.fn<() => void>();
+    const asking = withoutTerminal(isAsked, () => sealpin(at, argv, folder, { ...other, interactive: true }));
+    expect(await asking, argv.join(' ')).toMatchObject({ exit: 4, stdout: '' });
+    expect(isAsked, argv.join(' ')).toHaveBeenCalledOnce();
+  }
 });
+
+/** Makes the backup of a service whose secrets are encrypted to a key, and nothing else in it. */
+async function secretsFor(recipient: string, root: string): Promise<void> {
+  const context = contextIn(folder);
+  const bytes = await sealText('{}', 'age', await readRecipients([recipient], context));
+  const part = createHash('sha256').update(bytes).digest('hex');
+  await mkdir(join(root, 'parts'), { recursive: true });
+  await writeFile(join(root, 'parts', part), bytes);
+  const about = { sealpin: '0.1.0', takenAt: '2030-01-01T00:00:00.000Z', serviceId: 'd'.repeat(32) };
+  const manifest = { v: 1 as const, ...about, files: [], blocks: [], secrets: { part, of: 'c'.repeat(64) } };
+  await writeManifest(serviceFolder(root, context), manifest, context);
+}
+
+/** Meanwhile this process has no terminal. @param onAsk called where one is to be opened */
+async function withoutTerminal<T>(onAsk: () => void, work: () => Promise<T>): Promise<T> {
+  const { openSync } = fs;
+  fs.openSync = (path, ...rest) => {
+    if (path !== '/dev/tty') return openSync(path, ...rest);
+    onAsk();
+    throw new Error('no terminal');
+  };
+  syncBuiltinESMExports();
+  try {
+    return await work();
+  } finally {
+    fs.openSync = openSync;
+    syncBuiltinESMExports();
+  }
+}
 
 test('a name that was put beside another file is not shown', async () => {
   await store('encrypt', 'letter.txt');
