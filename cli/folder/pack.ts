@@ -6,7 +6,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
-import { hasChanged, type Input, readFlags } from '../io/input.ts';
+import { hasChanged, type Input, otherLength, readFlags } from '../io/input.ts';
 import { leavingWarning } from './archive-path.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { type Filter, hasPatterns, isIncluded, isLeftOut } from './filter.ts';
@@ -141,10 +141,10 @@ async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
         filled += count;
         left -= count;
       }
+      // Before its stats, which then tell whether it has grown.
+      const isLonger = fs.readSync(descriptor, new Uint8Array(1)) > 0;
       refuseChanged(name, entry.stats, fs.fstatSync(descriptor, { bigint: true }));
-      // Some file systems, such as /proc and those of FUSE, name a length that a file has not.
-      if (left > 0 || fs.readSync(descriptor, new Uint8Array(1)) > 0)
-        throw new SealpinError('file_changed', `${name} is not as long as the system says`, { hint: notInFolder });
+      if (left > 0 || isLonger) throw otherLength(name, notInFolder);
     } catch (error) {
       throw readFailure(name, error);
     } finally {

@@ -109,11 +109,13 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
         if (!(view instanceof Uint8Array)) throw new TypeError('a pull without a buffer to fill');
         const { bytesRead } = await read(descriptor, view, 0, view.length, position);
         position += bytesRead;
-        if (position > bytes) throw changed('grew');
-        if (bytesRead > 0) return request?.respond(bytesRead);
+        if (bytesRead > 0 && position <= bytes) return request?.respond(bytesRead);
         const after = await statOf(descriptor);
+        const isSame = !hasChanged(before, after);
+        if (isSame && position !== bytes) throw otherLength(path, 'pipe it into sealpin and name - as the file');
+        if (position > bytes) throw changed('grew');
         if (position < bytes || after.size < before.size) throw changed('shrank');
-        if (hasChanged(before, after)) throw changed('changed');
+        if (!isSame) throw changed('changed');
         controller.close();
         return request?.respond(0);
       } catch (error) {
@@ -129,6 +131,14 @@ export function hasChanged(before: fs.BigIntStats, after: fs.BigIntStats): boole
   if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) return true;
   // Programs can set mtime back, and not ctime, which a name more or less changes, too.
   return after.ctimeNs !== before.ctimeNs && after.nlink === before.nlink;
+}
+
+/**
+ * The failure of a file whose length is another than that of its content: some file systems, such
+ * as /proc and those of FUSE, have such files.
+ */
+export function otherLength(name: string, hint: string): SealpinError {
+  return new SealpinError('file_changed', `${name} is not as long as the system says`, { hint });
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */

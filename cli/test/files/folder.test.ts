@@ -283,13 +283,20 @@ describe('a folder', () => {
   });
 
   test.for([
-    { folder: '/proc/sys/kernel/random', how: 'longer' },
-    { folder: '/sys/class/net/lo/statistics', how: 'shorter' },
-  ])('with files that are $how than the system says is refused: $folder', async ({ folder }, { skip }) => {
+    { folder: '/proc/sys/kernel/random', file: 'uuid', how: 'longer' },
+    { folder: '/sys/class/net/lo/statistics', file: 'rx_bytes', how: 'shorter' },
+  ])('with files that are $how than the system says is refused, as is one alone: $folder', async (o, { skip }) => {
+    const { folder, file } = o;
     skip(!existsSync(folder), `there is no ${folder}`);
     const directory = await temporaryDirectory();
-    const ran = await run(['encrypt', folder, '--output', 'c'], directory, { env });
-    expect(ran).toMatchObject({ exit: 1, stderr: /random|statistics.* is not as long as the system says/ });
+    for (const [path, hint] of [
+      [folder, 'leave it out with --exclude'],
+      [join(folder, file), 'pipe it into sealpin'],
+    ] as const) {
+      const ran = await run(['encrypt', path, '--output', 'c'], directory, { env });
+      expect(ran.stderr).toContain(`is not as long as the system says\nsealpin: hint: ${hint}`);
+      expect(ran.exit).toBe(1);
+    }
     expect(await readdir(directory)).toEqual([]);
   });
 

@@ -1,6 +1,7 @@
 import { entry } from '../../../testkit/programs/command-line.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import fs from 'node:fs';
 import {
   appendFile,
   link,
@@ -15,9 +16,10 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { openInput, readSmall } from '../../io/input.ts';
@@ -96,6 +98,29 @@ describe('S53: a file that is not at rest', () => {
     ],
   ])('that gets %s while it was read is complete', async (_, change) => {
     expect(await changing(change)).toBe(undefined);
+  });
+
+  test('in a folder is said to change, too, where it grows once its end is read', async () => {
+    const directory = await temporaryDirectory();
+    const log = join(directory, 'in', 'log');
+    await mkdir(join(directory, 'in'));
+    await writeFile(log, 'line');
+    const { readSync } = fs;
+    // One byte more than the file has.
+    fs.readSync = ((file: number, into: Uint8Array) => {
+      if (into.length === 1) fs.appendFileSync(log, 'line');
+      return readSync(file, into);
+    }) as typeof readSync;
+    syncBuiltinESMExports();
+    onTestFinished(() => {
+      fs.readSync = readSync;
+      syncBuiltinESMExports();
+    });
+    const ran = await run(['encrypt', 'in', '--output', 'c'], directory, { env: passwordInEnv });
+    expect(ran).toMatchObject({
+      exit: 1,
+      stderr: expect.stringContaining('in/log changed while it was read') as string,
+    });
   });
 });
 
