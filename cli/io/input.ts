@@ -41,9 +41,9 @@ export type Input = {
 
 /**
  * `mtimeNs`: when its content changed last, as programs set it; `ctimeNs`: when anything of it did,
- * by the system. In nanoseconds since 1970.
+ * by the system. In nanoseconds since 1970. `nlink`: how many names it has.
  */
-export type FileIdentity = Readonly<Record<'dev' | 'ino' | 'mtimeNs' | 'ctimeNs', bigint>>;
+export type FileIdentity = Readonly<Record<'dev' | 'ino' | 'mtimeNs' | 'ctimeNs' | 'nlink', bigint>>;
 
 /** Time of the last change of a file; undefined for a pipe and for a folder. */
 export function modifiedOf({ identity }: Input): Date | undefined {

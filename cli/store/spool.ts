@@ -26,8 +26,9 @@ const SourceMark = v.object({
   path: v.string(),
   size: v.number(),
   mtimeNs: v.string(),
-  /** Undefined in the spools of older versions. */
+  /** Both are undefined in the spools of older versions. */
   ctimeNs: v.optional(v.string()),
+  nlink: v.optional(v.string()),
   dev: v.string(),
   ino: v.string(),
 });

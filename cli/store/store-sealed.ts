@@ -144,7 +144,7 @@ async function startOf(container: Container, requestBytes: number) {
 /** The input as it is now; undefined for a pipe. */
 function markOf(path: string, { bytes, identity }: Input): SourceMark | undefined {
   if (identity === undefined || bytes === undefined) return undefined;
-  const { dev, ino, mtimeNs, ctimeNs } = identity;
-  const times = { mtimeNs: String(mtimeNs), ctimeNs: String(ctimeNs) };
-  return { path, size: bytes, ...times, dev: String(dev), ino: String(ino) };
+  const { dev, ino, mtimeNs, ctimeNs, nlink } = identity;
+  const changes = { mtimeNs: String(mtimeNs), ctimeNs: String(ctimeNs), nlink: String(nlink) };
+  return { path, size: bytes, ...changes, dev: String(dev), ino: String(ino) };
 }

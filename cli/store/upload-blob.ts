@@ -113,7 +113,11 @@ async function olderState(o: SpooledUpload): Promise<SpoolState | undefined> {
 async function reasonAgainst({ source, sealedKey, bytes }: SpoolState, o: SpooledUpload): Promise<string | undefined> {
   const { source: current, identity } = o;
   if (source === undefined || current === undefined) return 'what came through the pipe cannot be read again';
-  if ((Object.keys(source) as (keyof SourceMark)[]).some((name) => source[name] !== current[name]))
+  const { nlink = current.nlink, ...marks } = source;
+  const isChanged = (name: keyof typeof marks): boolean =>
+    // A name more or less changes the time, too, as in `hasChanged`.
+    marks[name] !== current[name] && (name !== 'ctimeNs' || nlink === current.nlink);
+  if ((Object.keys(marks) as (keyof typeof marks)[]).some(isChanged))
     return 'the file or its permissions have changed since';
   if (sealedKey !== undefined && (await openKey(sealedKey, o).catch(() => undefined)) === undefined)
     return 'the API key does not open what was kept of it';
