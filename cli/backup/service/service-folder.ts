@@ -133,8 +133,10 @@ export async function prepareFolder(folder: ServiceFolder, dataDir: string): Pro
   }
 }
 
-/** Recognizes what a run makes besides: its lock, with the file of SQLite, and outputs. */
-const isMade = (name: string): boolean => [lockName, `${lockName}-journal`].includes(name) || isTemporaryName(name);
+/** The lock of a run, with the file of SQLite. */
+const lockNames = [lockName, `${lockName}-journal`];
+/** Recognizes what a run makes besides: its lock, and outputs. */
+const isMade = (name: string): boolean => lockNames.includes(name) || isTemporaryName(name);
 
 /**
  * Removes what `prepareFolder` has made of a folder in which no run has copied anything yet. It
@@ -144,7 +146,8 @@ export async function removePrepared({ root, manifest, parts, blocks }: ServiceF
   if ((await sizeOf(manifest).catch(() => 0)) >= 0) return;
   for (const folder of [parts, blocks]) await rmdir(folder).catch(() => undefined);
   const names = await readdir(root).catch(() => []);
-  if (names.every(isMade)) for (const name of names) await rm(join(root, name)).catch(() => undefined);
+  // An output that is there may be that of another command, which still writes it.
+  if (names.every(isMade)) for (const name of lockNames) await rm(join(root, name)).catch(() => undefined);
 }
 
 /** @throws conflict */

@@ -1,11 +1,12 @@
 /** Folders that a backup of a service leaves alone, and a service whose disk cannot be written. */
 import { mkdir, readdir, readFile, realpath, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { entry } from '../../../testkit/programs/command-line.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { refuseLocal } from '../../backup/layout.ts';
-import { serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
+import { prepareFolder, removePrepared, serviceFolder, writeManifest } from '../../backup/service/service-folder.ts';
+import { temporaryPath } from '../../io/unfinished.ts';
 import { loadSecrets, localPaths, makeLocal, readState, serviceIdOf } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { here } from './harness.ts';
@@ -56,21 +57,26 @@ test('a service without an ID, as 0.1.0 made it, is the same one for its backup,
     ['', true],
     [serviceId, false],
   ] as const) {
-    const [v, takenAt] = [1 as const, '2030-01-01T00:00:00.000Z'];
-    await writeManifest(
-      folder,
-      { v, sealpin: '0.1.0', takenAt, serviceId: own, files: [], blocks: [] },
-      {
-        cwd: directory,
-        stdout: process.stdout,
-      },
-    );
+    const manifest = { v: 1, sealpin: '0.1.0', takenAt: '2030-01-01T00:00:00.000Z' } as const;
+    const environment = { cwd: directory, stdout: process.stdout };
+    await writeManifest(folder, { ...manifest, files: [], blocks: [], serviceId: own }, environment);
     for (const state of [without, () => loadSecrets(dataDir), without]) {
       await state();
       const ran = await here(['service', 'backup', folder.root, `--data-dir=${dataDir}`, '--without-secrets']);
       expect(ran.stderr.includes('is the backup of another service'), own).toBe(!isSame);
     }
   }
+});
+
+test('what a run that fails has made is removed, and the outputs of other commands stay', async () => {
+  const { directory, dataDir } = await begun();
+  const folder = serviceFolder('backup', { cwd: directory });
+  const theirs = temporaryPath(folder.root);
+  await mkdir(folder.root);
+  await prepareFolder(folder, dataDir);
+  await writeFile(theirs, 'theirs');
+  await removePrepared(folder);
+  expect(await readdir(folder.root)).toEqual([basename(theirs)]);
 });
 
 test('no backup goes among the files of the local service, by any path', async () => {
