@@ -6,6 +6,7 @@ import { asksForHelp, beforeTerminator, versionFlags } from './argv.ts';
 import type { Command } from './command.ts';
 import { firstPage, headings, loadCommand } from './commands/index.ts';
 import type { Environment } from './context.ts';
+import { namingFlag } from './terminal/hints.ts';
 import { createOutput, write } from './terminal/output.ts';
 import { columnsOf } from './terminal/streams.ts';
 
@@ -75,7 +76,7 @@ async function runCommand(command: Command, words: readonly string[], environmen
   } catch (error) {
     // Whatever broke because of the signal, the signal is what the user did.
     const { signal } = environment;
-    return output.failure(signal.aborted ? interruption(signal.reason, error, command) : error);
+    return output.failure(signal.aborted ? interruption(signal.reason, error, command) : namingFlag(error, command));
   }
 }
 

@@ -61,6 +61,13 @@ export function hintFor(error: SealpinError): string | undefined {
   return ownHint(error) ?? ofReason ?? byCode[error.code] ?? describe(error.code).hint;
 }
 
+/** Names the flag where a service refuses what a command has sent for it, in words of its own. */
+export function namingFlag(error: unknown, { args }: { readonly args: object }): unknown {
+  if (!isSealpinError(error, 'invalid_request') || error.hint !== undefined) return error;
+  if (!('expires' in args && /^expiresAt\b/.test(error.message))) return error;
+  return new SealpinError(error.code, error.message, { hint: 'change --expires', cause: error });
+}
+
 /** Awaits some work; a failure with a certain code gets the hint, and the words, of a command. */
 export async function hinting<T>(work: Promise<T>, code: Code, hint: string, detail?: string): Promise<T> {
   return work.catch((cause: unknown) => {

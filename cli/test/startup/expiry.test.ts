@@ -63,6 +63,30 @@ describe('--expires', () => {
     expect(service.seen.filter(({ method }) => method !== 'GET')).toEqual([]);
   });
 
+  test('is named by every command where the service refuses the end', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'letter'), 'Dear Ann');
+    const status = 400;
+    const detail = 'expiresAt is in the past';
+    const problem = { type: 'about:blank', title: 'The request is not valid', status, code: 'invalid_request', detail };
+    const refuse: Parameters<typeof hostile>[0][string] = (_request, response) => json(response, status, problem);
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'GET /v1/account': account(['read', 'write', 'delete', 'share', 'keys']),
+      [`GET /v1/storage/${stored.fileId}`]: (_request, response) => json(response, 200, stored),
+      'POST /': refuse,
+      'PATCH /': refuse,
+    });
+    for (const [name, rest] of Object.entries(lines)) {
+      const argv = [...name.split(' '), ...rest, '--expires', '2020-01-01', '--service', service.url];
+      const ran = await run([...argv, '--data-dir', directory], directory, { env: { SEALPIN_API_KEY: someApiKey } });
+      expect(ran, name).toMatchObject({
+        exit: 2,
+        stderr: expect.stringMatching(/hint: change .*--expires\n/) as string,
+      });
+    }
+  });
+
   test('is judged by the clock of the service, in every command', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'letter'), 'Dear Ann');
