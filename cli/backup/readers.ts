@@ -1,7 +1,7 @@
 /**
  * Files in a backup for the time after Sealpin: `open.html`, `rescue.py` and a page for people.
  */
-import { statSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Context } from '../context.ts';
 import { writeSmall } from '../io/output-file.ts';
@@ -55,8 +55,8 @@ ihre eigenen Passwörter und Schlüssel nicht die anderen Dateien: Bewahren Sie 
 `;
 
 /**
- * Writes the readers that the folder has not, or that are empty. What else is there stays, since it
- * reads this folder, and may be somebody's own.
+ * Writes the readers that the folder has not, or that are empty. What else is there stays, a link
+ * too, since it reads this folder, and may be somebody's own.
  * @throws file_unwritable, disk_full, not_installed
  */
 export async function writeReaders({ root }: Layout, context: Context): Promise<void> {
@@ -67,9 +67,11 @@ export async function writeReaders({ root }: Layout, context: Context): Promise<
   };
   for (const [name, text] of Object.entries(sources)) {
     const path = join(root, name);
-    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) continue;
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    const isEmpty = found?.isFile() === true && found.size === 0;
+    if (found !== undefined && !isEmpty) continue;
     const bytes = Buffer.from((await text()) ?? '');
     if (bytes.length === 0) throw new TypeError(`the package has no ${name}`);
-    await writeSmall(path, bytes, { force: true, environment: context, fileOnly: true });
+    await writeSmall(path, bytes, { force: isEmpty, environment: context, fileOnly: true });
   }
 }

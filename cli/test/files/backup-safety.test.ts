@@ -1,5 +1,5 @@
 /** Files that a backup leaves alone, and what its check and its restoration refuse. */
-import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Code, describe as describeCode } from '../../../shared/errors.ts';
@@ -10,7 +10,9 @@ import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { directoryOfRun } from '../../../testkit/run-cache.ts';
 import { type Service, startService } from '../../../testkit/service.ts';
 import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '../backup-accounts.ts';
-import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { layoutOf } from '../../backup/layout.ts';
+import { writeReaders } from '../../backup/readers.ts';
+import { contextIn, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { sharedLocalService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
 import { flip, itemOf, present } from '../../../testkit/present.ts';
@@ -375,4 +377,15 @@ test('a password for account.key that is there already is not drawn in vain', as
   const { source, directory } = await backedUpBefore();
   const ran = await sealpin(source, ['backup', 'copy', '--generate'], directory);
   expect(ran).toMatchObject({ exit: 0, stderr: expect.stringContaining('it keeps its password') as string });
+});
+
+test('a link under the name of a reader stays, wherever it leads', async () => {
+  const directory = await temporaryDirectory();
+  const context = contextIn(directory);
+  await writeFile(join(directory, 'empty'), '');
+  const links = { 'README.txt': 'nowhere', 'open.html': 'empty' };
+  for (const [name, target] of Object.entries(links)) await symlink(target, join(directory, name));
+  await writeReaders(layoutOf('.', context), context);
+  for (const [name, target] of Object.entries(links)) expect(await readlink(join(directory, name))).toBe(target);
+  expect((await readFile(join(directory, 'rescue.py'))).length).toBeGreaterThan(0);
 });
