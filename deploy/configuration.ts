@@ -2,7 +2,7 @@
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../shared/loopback.ts';
 import { SealpinError, isSealpinError, ownHint } from '../shared/errors.ts';
-import { backendsSetting, corsOrigins, settingFaults, type Env } from '../worker/env.ts';
+import { backendsSetting, corsOrigins, isOwnName, settingFaults, textOf, type Env } from '../worker/env.ts';
 import { configuredBackends, type ConfiguredService } from '../worker/backends/backend-types.ts';
 
 export type Configuration = {
@@ -41,8 +41,11 @@ export function kvTitle(name: string): string {
 /** Reads a configuration, with the checks of wrangler itself. @throws misconfigured */
 export function readConfiguration(path: string): Configuration {
   let config: ParsedConfiguration;
+  let vars: Record<string, string>;
   try {
     config = readConfig({ config: path }, { hideWarnings: true }) as ParsedConfiguration;
+    const own = Object.keys(config.vars).filter(isOwnName);
+    vars = Object.fromEntries(own.map((name) => [name, textOf(config.vars, name)]));
   } catch (error) {
     throw new SealpinError('misconfigured', `${path}: ${(error as Error).message.split('\n')[0]}`, {
       hint: 'correct the file, or take wrangler.toml of a fresh checkout',
@@ -52,13 +55,12 @@ export function readConfiguration(path: string): Configuration {
   const domains = config.routes?.flatMap((each) =>
     typeof each === 'object' && each.custom_domain ? each.pattern : [],
   );
-  const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
   return {
     name: config.name ?? '',
     accountId: config.account_id,
     kvId: config.kv_namespaces.find(({ binding }) => binding === kvBinding)?.id,
     domain: domains?.[0],
-    vars: Object.fromEntries(Object.entries(config.vars).map(([name, value]) => [name, textOf(value)])),
+    vars,
     buckets: config.r2_buckets?.map(({ binding, bucket_name }) => ({ binding, bucket: bucket_name })) ?? [],
   };
 }

@@ -231,7 +231,7 @@ function frontOf(port: number, worker: string, node: RunningNode): ReturnType<ty
  * Headers by which one request to `worker/test/clock.ts`, and so to `sharedService`, meets other
  * settings. Objects keep theirs, so it is for those that routes alone read.
  */
-export const withSettings = (vars: Record<string, string>): Record<string, string> => ({
+export const withSettings = (vars: Record<string, unknown>): Record<string, string> => ({
   'Sealpin-Test-Settings': JSON.stringify(vars),
 });
 

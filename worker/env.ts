@@ -34,9 +34,10 @@ const variables = [
   'METRICS_TOKEN',
   'RESTORE_TOKEN',
 ] as const;
+type Name = (typeof variables)[number];
 
 /** Tells the name of a variable or secret of the service from those of its backends. */
-export function isOwnName(name: string): boolean {
+export function isOwnName(name: string): name is Name {
   return variables.some((each) => each === name);
 }
 
@@ -51,7 +52,15 @@ export type Env = {
   ADDRESS_LIMIT?: RateLimit;
   /** Only of a local service. */
   HANDOVERS?: Handovers;
-} & { [name in (typeof variables)[number]]?: string };
+} & { [name in Name]?: string };
+
+/** The text of a variable; empty where it is unset. TOML has numbers, too, and much else. */
+export function textOf(env: { [name in Name]?: unknown }, name: Name): string {
+  const value = env[name] ?? '';
+  if (typeof value !== 'string' && typeof value !== 'number')
+    throw new SealpinError('misconfigured', `${name} is not a text, such as "…"`);
+  return String(value);
+}
 
 /** The largest request body in bytes; undefined without a limit. */
 export function maxUploadBytes(env: Env): number | undefined {
@@ -74,7 +83,7 @@ export function maxFileBytes(env: Env): number {
 export function rateLimitOf(env: Env, of: 'account' | 'address') {
   const name = of === 'account' ? 'KEY_LIMIT_POLICY' : 'ADDRESS_LIMIT_POLICY';
   const limiter = of === 'account' ? env.KEY_LIMIT : env.ADDRESS_LIMIT;
-  const text = env[name] ?? '';
+  const text = textOf(env, name);
   if (text === '') return undefined;
   const [, requests, seconds] = /^([1-9][0-9]{0,8})\/(10|60)$/.exec(text) ?? [];
   if (requests === undefined)
@@ -88,10 +97,8 @@ export function uploadIdleMs(env: Env): number {
 }
 
 /** Where bytes are kept: `BACKENDS`, or `PINNING_SERVICES`, its old name. */
-export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<Env, 'BACKENDS' | 'PINNING_SERVICES'>): {
-  json: string;
-  setting: string;
-} {
+export function backendsSetting(env: Pick<Env, 'BACKENDS' | 'PINNING_SERVICES'>): { json: string; setting: string } {
+  const [BACKENDS, PINNING_SERVICES] = [textOf(env, 'BACKENDS'), textOf(env, 'PINNING_SERVICES')];
   if (BACKENDS !== '' && PINNING_SERVICES !== '')
     throw new SealpinError('misconfigured', 'BACKENDS and PINNING_SERVICES are both set', {
       hint: 'PINNING_SERVICES is the old name of BACKENDS: the operator must remove one of them',
@@ -107,7 +114,7 @@ export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<E
  * each deployment has its own.
  */
 export function serviceId(env: Env): string {
-  const id = env.SERVICE_ID ?? '';
+  const id = textOf(env, 'SERVICE_ID');
   if (id === '') return env.PIN.idFromName('service').toString().slice(0, 32);
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(id))
     throw new SealpinError('misconfigured', 'SERVICE_ID is not 1 to 64 letters, digits, - and _');
@@ -124,7 +131,7 @@ export function recoveryDays(env: Env): number {
 
 /** Days for which backups of the operator's are kept; undefined where the operator does not say. */
 export function backupDays(env: Env): number | undefined {
-  return parseBackupDays(env.BACKUP_DAYS);
+  return parseBackupDays(textOf(env, 'BACKUP_DAYS'));
 }
 
 /** The days that a share may last, and the number of times it may be opened. */
@@ -152,15 +159,18 @@ export function shareEnd(env: Env, asked: number | null | undefined, fromMs: num
 }
 
 /** Tells whether anybody may fetch by CID what is stored here (`PUBLIC_GATEWAY`). */
-export function isGatewayOpen({ PUBLIC_GATEWAY: word = '' }: Env): boolean {
+export function isGatewayOpen(env: Env): boolean {
+  const word = textOf(env, 'PUBLIC_GATEWAY');
   if (!['', 'on', 'off'].includes(word))
     throw new SealpinError('misconfigured', 'PUBLIC_GATEWAY is neither on nor off');
   return word !== 'off';
 }
 
 /** The origins whose pages may call, `*` included. */
-export function corsOrigins({ CORS_ORIGINS: list = '' }: Pick<Env, 'CORS_ORIGINS'>): string[] {
-  const origins = list.split(',').flatMap((each) => each.trim() || []);
+export function corsOrigins(env: Pick<Env, 'CORS_ORIGINS'>): string[] {
+  const origins = textOf(env, 'CORS_ORIGINS')
+    .split(',')
+    .flatMap((each) => each.trim() || []);
   const isOrigin = (text: string): boolean => {
     const url = URL.parse(text);
     return url !== null && `${url.protocol}//${url.host}` === text;
@@ -184,8 +194,8 @@ const byteCount: NumberForm = { pattern: /^[1-9][0-9]*$/, words: 'of bytes' };
 const countForm: NumberForm = { pattern: /^[1-9][0-9]{0,4}$/, words: 'from 1 to 99999' };
 
 /** A number in a variable; undefined where that is empty or unset. */
-function numberIn(env: Env, name: (typeof variables)[number], { pattern, words }: NumberForm): number | undefined {
-  const text = env[name] ?? '';
+function numberIn(env: Env, name: Name, { pattern, words }: NumberForm): number | undefined {
+  const text = textOf(env, name);
   if (text === '') return undefined;
   if (!pattern.test(text) || !Number.isSafeInteger(Number(text)))
     throw new SealpinError('misconfigured', `${name} is not a whole number ${words}`);
@@ -194,6 +204,7 @@ function numberIn(env: Env, name: (typeof variables)[number], { pattern, words }
 
 /** The parsers of the settings, each of which refuses all but the words of docs/operating.md. */
 const parsers: readonly ((env: Env) => unknown)[] = [
+  ...variables.map((name) => (env: Env) => textOf(env, name)),
   replicas,
   serviceId,
   maxUploadBytes,
@@ -211,7 +222,7 @@ const parsers: readonly ((env: Env) => unknown)[] = [
 
 /** What is wrong with the settings: sentences that name them. */
 export function settingFaults(env: Env): string[] {
-  return parsers.flatMap((parse) => {
+  const faults = parsers.flatMap((parse) => {
     try {
       parse(env);
       return [];
@@ -220,6 +231,7 @@ export function settingFaults(env: Env): string[] {
       return [error.message];
     }
   });
+  return [...new Set(faults)];
 }
 
 const checked = new WeakSet<Env>();

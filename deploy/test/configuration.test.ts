@@ -128,9 +128,12 @@ describe('the configuration', () => {
     ]);
   });
 
-  test('that wrangler cannot read is refused', async () => {
+  test.each([
+    ['that wrangler cannot read', () => 'name = \n'],
+    ['with a list for a text', (text: string) => text.replace(/^CORS_ORIGINS = .*/m, 'CORS_ORIGINS = ["*"]')],
+  ])('%s is refused', async (_, change) => {
     const { config, write } = await newFolder();
-    await write(() => 'name = \n');
+    await write(change);
     expect(await refusal(() => readConfiguration(config))).toEqual([
       'misconfigured',
       expect.stringContaining(config),

@@ -2,6 +2,7 @@
 import { restoreHeader } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isOwnName, textOf } from '../env.ts';
 import type { Check, Ctx } from '../http/app.ts';
 import { bearer } from './authenticate.ts';
 import { limitAddress } from './rate-limit.ts';
@@ -53,9 +54,11 @@ export async function isOperator(c: Ctx): Promise<boolean> {
  * value
  */
 async function requireToken(c: Ctx, name: TokenName, shown: string | undefined, header: string): Promise<void> {
-  const token = c.env[name] ?? '';
+  const token = textOf(c.env, name);
   if (token === '') throw new SealpinError('not_found');
-  const same = Object.entries(c.env).find(([other, value]) => other !== name && value === token);
+  const same = Object.entries(c.env).find(
+    ([other, value]) => other !== name && (isOwnName(other) ? textOf(c.env, other) : value) === token,
+  );
   if (same !== undefined)
     throw new SealpinError('misconfigured', `${name} and ${same[0]} have the same value`, {
       hint: 'each opens something else: set a new value for one of them',

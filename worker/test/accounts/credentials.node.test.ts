@@ -193,10 +193,11 @@ it('what rows hold is no credential: not as an API key, nor as the secret of a r
 
 describe('tokens', () => {
   it('that are equal to another secret open nothing', async () => {
-    const equal = withSettings({ METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken });
-    const operator = client(service.url, adminToken, equal);
-    for (const operationId of ['getMetrics', 'listAccounts'])
-      expect(await problemOf(operator.ask(operationId))).toBe('500 misconfigured');
+    const equal = client(service.url, adminToken, withSettings({ METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken }));
+    const alsoEqual = client(service.url, '12345', withSettings({ METRICS_TOKEN: '12345', ADMIN_TOKEN: 12345 }));
+    for (const operator of [equal, alsoEqual])
+      for (const operationId of ['getMetrics', 'listAccounts'])
+        expect(await problemOf(operator.ask(operationId))).toBe('500 misconfigured');
   });
 
   it('that are not set open nothing, and the value of another variable does not either', async () => {

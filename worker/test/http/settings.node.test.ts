@@ -1,7 +1,7 @@
 /** Settings: any words but those of docs/operating.md are refused, before anything happens. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { client, problemOf } from '../../../testkit/api-client.ts';
-import { parsedSettings } from '../../../testkit/documented-settings.ts';
+import { documentedSettings, parsedSettings } from '../../../testkit/documented-settings.ts';
 import { adminToken, startService, withSettings, type Service } from '../../../testkit/service.ts';
 import { settingFaults, type Env } from '../../env.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
@@ -9,7 +9,10 @@ import { newOwner, type Owner } from '../stored-state.ts';
 /** Words that no setting has. */
 const wrongWords = ['a word', ' 1', '1 ', '1,5', '100%', 'on\n', '√4'];
 
-const faultsWith = (settings: Record<string, string>): string[] =>
+/** What a variable may be in TOML besides a text. */
+const otherValues = [0, 5, -1, 2.5, 1e21, true, false, [], [5], ['*'], ['on'], {}, { a: 'on' }];
+
+const faultsWith = (settings: Record<string, unknown>): string[] =>
   settingFaults({ PIN: { idFromName: () => 'id' }, ...settings } as unknown as Env);
 const all = (word: string): Record<string, string> => Object.fromEntries(parsedSettings.map((name) => [name, word]));
 
@@ -24,6 +27,16 @@ describe('the settings of the manual', () => {
     const named = faultsWith(all(word)).map((fault) => /^\w+/.exec(fault)?.[0] ?? '');
     expect(named.toSorted()).toEqual([...parsedSettings].toSorted());
   });
+
+  it.each([...documentedSettings, 'BACKENDS', 'PINNING_SERVICES'])(
+    'have %s as a text, or as the same number',
+    (name) => {
+      for (const value of otherValues)
+        expect(faultsWith({ [name]: value }), JSON.stringify(value)).toEqual(
+          typeof value === 'number' ? faultsWith({ [name]: `${value}` }) : [`${name} is not a text, such as "…"`],
+        );
+    },
+  );
 
   it.each(['OFF', 'Off', 'of', 'false', 'no', '0', 'none', 'On', 'true'])(
     'neither open nor close a gateway by %j',
@@ -61,6 +74,11 @@ describe('a Worker with a wrong setting', () => {
       ])
         expect(await problemOf(asked), name).toBe('500 misconfigured');
     }
+    for (const name of [...documentedSettings, 'BACKENDS'])
+      expect(
+        await problemOf(client(service.url, owner.call.apiKey, withSettings({ [name]: ['*'] }))('/v1/health')),
+        name,
+      ).toBe('500 misconfigured');
     await expect.poll(() => service.log.join('\n')).toContain('refusal.tell');
     expect(await client(service.url, adminToken).getHealth()).toMatchObject({ status: 'ok' });
     expect((await owner.call.listFiles()).files).toMatchObject([{ fileId }]);
