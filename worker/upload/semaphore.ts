@@ -65,7 +65,7 @@ export class Semaphore {
   /**
    * Waits for a permit.
    * @param waitMs the longest wait
-   * @param by who takes it; others pass by who waits for a permit of their own
+   * @param by who takes it; others pass by who has a full share already
    * @param permits how many together
    * @throws overloaded when there was none in time
    */
@@ -99,24 +99,30 @@ export class Semaphore {
   #grant(): void {
     const now = Date.now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
+    const withFullShare = new Set<string | undefined>();
+    let isHeldUp = this.taken >= this.#count;
     for (const waiting of this.#waiting) {
-      if (now < waiting.until) continue;
-      this.#waiting.delete(waiting);
-      const detail = 'too many uploads run at the moment';
-      waiting.refuse(new SealpinError('overloaded', detail, { retryAfterSeconds: permitRetrySeconds }));
-    }
-    for (const waiting of this.#waiting) {
-      if (this.taken >= this.#count) return;
-      const { by, permits } = waiting;
-      const own = [...this.#held].filter((each) => by !== undefined && each.by === by);
-      if (permitsOf(own) + permits > this.#share) continue;
+      const { by, permits, until } = waiting;
+      const hasFullShare = withFullShare.has(by) || (!isHeldUp && this.#takenBy(by) + permits > this.#share);
+      const fits = !isHeldUp && !hasFullShare && this.taken + permits <= this.#count;
+      // Who is long past the end did not look when it came: a request that was killed.
+      if (fits && now < until + lookMs) {
+        const held = { renewedAt: now, by, permits };
+        this.#held.add(held);
+        this.#waiting.delete(waiting);
+        waiting.grant(held);
+      } else if (now >= until) {
+        this.#waiting.delete(waiting);
+        const detail = 'too many uploads run at the moment';
+        waiting.refuse(new SealpinError('overloaded', detail, { retryAfterSeconds: permitRetrySeconds }));
+      } else if (hasFullShare) withFullShare.add(by);
       // Who wants fewer does not pass by: those who want more would never get theirs.
-      if (this.taken + permits > this.#count) return;
-      const held = { renewedAt: now, by, permits };
-      this.#held.add(held);
-      this.#waiting.delete(waiting);
-      waiting.grant(held);
+      else isHeldUp = true;
     }
+  }
+
+  #takenBy(by: string | undefined): number {
+    return permitsOf([...this.#held].filter((each) => by !== undefined && each.by === by));
   }
 }
 

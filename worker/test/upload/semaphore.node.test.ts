@@ -1,5 +1,6 @@
 /** Permits of a semaphore and their order, and uploads beyond what one isolate serves. */
 import { connect, type Socket } from 'node:net';
+import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { carType } from '../../../shared/ipfs/index.ts';
 import { startService } from '../../../testkit/service.ts';
@@ -7,6 +8,7 @@ import { Semaphore } from '../../upload/semaphore.ts';
 import { sendParts, type PieceWriter, type SendOptions } from '../../upload/send-parts.ts';
 import { client, problemOf } from '../../../testkit/api-client.ts';
 import { itemOf } from '../../../testkit/present.ts';
+import { lookMs, lostMs, permitHistory, share, steps } from './permit-history.ts';
 import { long } from '../../../testkit/long-run.ts';
 
 describe('permits', () => {
@@ -189,6 +191,39 @@ describe('permits', () => {
     holder.release();
     (await waiting).release();
     (await next).release();
+  });
+});
+
+describe('permits, in any order of arrivals, ends, kills and times,', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.useRealTimers();
+  });
+
+  it('are refused to nobody who fits, and nobody passes by but a key whose share is full', async () => {
+    const property = fc.asyncProperty(steps, async (events) => {
+      const { permits, requests, ask, end, kill, pass } = permitHistory();
+      const alive = () => requests.filter(({ state, isKilled }) => state !== 'over' && !isKilled);
+      const holders = () => alive().filter(({ state }) => state === 'holds');
+      for (const { kind, number, ms, ...asked } of events) {
+        const among = kind === 'end' ? holders() : alive();
+        if (kind === 'ask') await ask(asked);
+        else if (kind === 'pass') await pass(ms);
+        else if (among.length > 0) await (kind === 'end' ? end : kill)(itemOf(among, number % among.length));
+      }
+      while (alive().length > 0) {
+        for (const each of holders()) await end(each);
+        await pass(lookMs);
+      }
+      await pass(lostMs);
+      const last = await ask({ by: 'a', permits: share, waitMs: 0 });
+      expect(last.state).toBe('holds');
+      expect(permits.taken).toBe(share);
+      await end(last);
+      expect(vi.getTimerCount()).toBe(0);
+    });
+    await fc.assert(property, { numRuns: long ? 3000 : 100 });
   });
 });
 
