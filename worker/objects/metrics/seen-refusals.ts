@@ -45,8 +45,9 @@ export async function tellRefusal(
   const told = await orLog({ event: 'metrics.refusal', service }, () =>
     unwrap(code === null ? metrics.accepted(service) : metrics.refused(service, code, forMs)),
   );
-  const since = untold.get(service)?.since ?? Date.now();
+  const before = untoldRefusals().find((each) => each.service === service && each.code === code);
   untold.delete(service);
-  const [seenAt, until] = [Date.now(), Date.now() + forMs];
+  const seenAt = Date.now();
+  const [since, until] = [before?.since ?? seenAt, seenAt + forMs];
   if (told === undefined && code !== null) untold.set(service, { service, code, since, seenAt, until });
 }

@@ -6,6 +6,7 @@ import manifest from '../../../package.json' with { type: 'json' };
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import type { Health } from '../../../shared/api.ts';
 import type { Bindings } from '../../http/app.ts';
+import { tellRefusal, untoldRefusals } from '../../objects/metrics/seen-refusals.ts';
 import { stateOf } from '../../routes/operator/health.ts';
 import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
@@ -80,6 +81,31 @@ it('asks the pinning service again once a result is 5 s old', async () => {
   expect(await statusAfter(100)).toBe('failing');
   peer.onCommand = undefined;
   expect(await statusAfter(5_000)).toBe('ok');
+});
+
+it('begins a refusal that nobody could be told again after its end, or for another reason', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  vi.spyOn(console, 'log').mockReturnValue();
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+  const refused = async () => await Promise.reject(new Error('its disk is full, too'));
+  const env = { METRICS: { getByName: () => ({ refused, accepted: refused }) } } as unknown as Bindings;
+  const began = Date.now();
+  const since: (number | undefined)[] = [];
+  for (const [minutes, code] of [
+    [0, 'disk_full'],
+    [5, 'disk_full'],
+    [6, 'misconfigured'],
+    [20, 'misconfigured'],
+    [21, null],
+  ] as const) {
+    vi.setSystemTime(began + minutes * 60_000);
+    await tellRefusal(env, 'kubo', code, 600_000);
+    since.push(untoldRefusals().map((each) => (each.since - began) / 60_000)[0]);
+  }
+  expect(since).toEqual([0, 0, 6, 20, undefined]);
 });
 
 it('is 503 and degraded while a pinning service fails, and still alive', async () => {
