@@ -5,6 +5,7 @@ import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { first } from '../../../testkit/present.ts';
 import { newOwner, sweep, pinned, type Owner } from '../stored-state.ts';
+import { invite, request, store as storeAs } from '../invitations/guest.ts';
 import { create, metadataOf, patch, random, version } from '../uploads/tus-client.ts';
 import { ci } from '../../../testkit/long-run.ts';
 
@@ -216,6 +217,35 @@ describe('what a file named is removed with it, as it is', () => {
       expect(await owner.object.rows('provisional_file')).toEqual([]);
     },
   );
+
+  it('and what is left to the alarm can be read until then, but neither named nor shared', async () => {
+    const sender = await invite(owner.call);
+    const [{ fileId: named }, { fileId: sent }, { fileId: sending }] = [
+      await store(guest),
+      await storeAs(sender),
+      await storeAs(sender),
+    ];
+    await owner.object.stopAlarm();
+    await owner.object.fill(502);
+    await owner.object.change(`INSERT INTO named_file (named_by, file_id) SELECT '${idOf(1)}', file_id FROM file
+      WHERE file_id <> '${idOf(1)}'`);
+    await owner.object.change('DELETE FROM provisional_file');
+    await owner.object.fail('create', 'held');
+    const late = sender.ask('createShare', {}, { body: JSON.stringify(request([sending])) });
+    await expect.poll(() => owner.object.awaits('create')).toBe(false);
+    await owner.call.deleteFile({ fileId: idOf(1) });
+    await owner.object.fail('create', 'let go');
+    expect(await problemOf(late)).toBe('409 conflict');
+    expect(await problemOf(sender.ask('createShare', {}, { body: JSON.stringify(request([sent])) }))).toBe(
+      '404 not_found',
+    );
+    expect(await problemOf(post(guest, `?names=${named}`))).toBe('404 not_found');
+    expect(await isThere(named, sent, sending)).toEqual([true, true, true]);
+    await owner.object.ring(0);
+    expect(await isThere(named, sent, sending)).toEqual([false, false, false]);
+    expect(await owner.object.rows('provisional_file')).toEqual([]);
+    expect((await owner.call.listShares()).shares).toEqual([]);
+  });
 
   it('and one that is still being finished a day after it is stored', async () => {
     const { path, id } = await begin(guest, 10);

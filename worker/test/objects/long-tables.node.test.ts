@@ -125,7 +125,7 @@ it('files of a long account expire, are deleted, kept and restored by indexes', 
   context.nextDue();
   files.expired(500);
   files.stale(1000);
-  files.provisional.keep(['f'], 'k', 'g');
+  files.provisional.keep(['f'], 'k', 'g', 0);
   files.checkNameUnused('f', 'name');
   sql.exec(`INSERT INTO file (file_id, state, mode, filename, content_type, bytes, container, cid, service, created_at,
     created_by) VALUES ('f', 'ready', 'plain', 'n', 't', 1, 0, 'c', 's', 1, 'k')`);

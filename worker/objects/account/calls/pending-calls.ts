@@ -211,7 +211,7 @@ export class PendingCalls extends AccountCalls {
   }
 
   #commit(fileId: string, by: string, { claim, isOnly, names }: UploadTerms): Failure | undefined {
-    const { claims, files, parts, keys, settings } = this.context;
+    const { claims, files, parts, keys, settings, now } = this.context;
     const isEnded = !keys.isValid(by);
     const failure =
       (isEnded ? err('unauthorized', 'the API key was revoked or has expired meanwhile') : undefined) ??
@@ -225,7 +225,7 @@ export class PendingCalls extends AccountCalls {
     const refusal =
       files.checkAllowance(fileId) ??
       (isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined) ??
-      (names.length > 0 ? files.provisional.keep(names, by, fileId) : undefined);
+      (names.length > 0 ? files.provisional.keep(names, by, fileId, now()) : undefined);
     if (refusal !== undefined) return refusal;
     files.markReady(fileId);
     claims.spend(claim);

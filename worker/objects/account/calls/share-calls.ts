@@ -57,7 +57,7 @@ export class ShareCalls extends AccountCalls {
    */
   create(hash: string, requested: NewShare, record: NewRecord['record']): Promise<Result<{ share: ShareRecord }>> {
     return this.context.adding(hash, sharing, async ({ account, key }) => {
-      const { shares, alarm, now } = this.context;
+      const { shares, files, alarm, now } = this.context;
       const share = { ...requested, createdBy: key.id, changedAt: null, expiresAt: this.#expiryOf(requested) };
       const dueMs = now() + makingMs;
       await alarm.by(dueMs);
@@ -78,8 +78,9 @@ export class ShareCalls extends AccountCalls {
         return made;
       }
       const isActive = this.context.transaction(() => {
+        if (files.provisional.isAnyUp(share.files, now())) return false;
         if (!shares.activate(share, share.expiresAt + shareRetentionMs)) return false;
-        if (isInvitation(key)) for (const fileId of share.files) this.context.files.provisional.remove(fileId);
+        if (isInvitation(key)) for (const fileId of share.files) files.provisional.remove(fileId);
         return true;
       });
       if (isActive) return { ok: true, share };
@@ -234,11 +235,13 @@ export class ShareCalls extends AccountCalls {
   }
 
   #refusal({ files, expiresAt }: NewShare, key: KeyRecord): Failure | undefined {
-    const { files: stored, uploads, shares } = this.context;
+    const { files: stored, uploads, shares, now } = this.context;
     // What another key stored is the same to an invitation as what is not there.
     const isHidden = (fileId: string): boolean =>
       isInvitation(key) && (stored.find(fileId) ?? uploads.find(fileId))?.createdBy !== key.id;
-    const absent = files.find((fileId) => stored.find(fileId) === undefined || isHidden(fileId));
+    const isGone = (fileId: string): boolean =>
+      stored.find(fileId) === undefined || stored.provisional.isAnyUp([fileId], now());
+    const absent = files.find((fileId) => isGone(fileId) || isHidden(fileId));
     if (absent !== undefined) {
       const why = isHidden(absent) ? err('not_found') : stored.missing(absent);
       return why.code === 'not_found' ? err('not_found', 'a file of the share is not stored in this account') : why;

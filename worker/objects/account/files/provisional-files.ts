@@ -40,13 +40,13 @@ export class ProvisionalFiles extends StorageRows {
   /**
    * Lets files stay that a key stored, or whose last bytes it has sent.
    * @param by the ID of the file that names them; those that another one keeps are not its own
-   * @returns `not_found` where one of them is not there
+   * @returns `not_found` where one of them is not there, or its time is up
    */
-  keep(fileIds: readonly string[], apiKey: string, by: string): Failure | undefined {
+  keep(fileIds: readonly string[], apiKey: string, by: string, nowMs: number): Failure | undefined {
     const ids = JSON.stringify([...new Set(fileIds)]);
     const missing = `json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM file WHERE file_id = value AND created_by = ?2)
        AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`;
-    if (exists(this.sql, missing, ids, apiKey))
+    if (exists(this.sql, missing, ids, apiKey) || this.isAnyUp(fileIds, nowMs))
       return err('not_found', 'a file that this one names is not stored, or not any more');
     const named = 'FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?1))';
     this.sql.exec(`INSERT INTO named_file (named_by, file_id) SELECT ?2, file_id ${named}`, ids, by);
@@ -75,6 +75,12 @@ export class ProvisionalFiles extends StorageRows {
   /** Forgets a file that is removed, or will not be stored. */
   remove(fileId: string): void {
     this.sql.exec('DELETE FROM provisional_file WHERE file_id = ?', fileId);
+  }
+
+  /** Tells whether the time of one of these is up: it is gone, however late the alarm is. */
+  isAnyUp(fileIds: readonly string[], nowMs: number): boolean {
+    const up = 'provisional_file WHERE file_id IN (SELECT value FROM json_each(?)) AND due <= ?';
+    return exists(this.sql, up, JSON.stringify(fileIds), nowMs);
   }
 
   /** The IDs of files whose time is up. */
