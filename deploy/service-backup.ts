@@ -59,7 +59,8 @@ export async function backup(api: OperatorApi, service: string, dir: string, { p
   } catch (error) {
     throw error instanceof Error && 'syscall' in error ? writeFailure(dir, error) : error;
   } finally {
-    await rm(join(dir, lockName), { force: true });
+    // Windows keeps a file that is open; the next run takes it over.
+    await rm(join(dir, lockName), { force: true }).catch(() => undefined);
     held.release();
   }
   print(`accounts in ${dir}: ${accounts.length}; the bytes of their files are at the pinning services`);

@@ -122,7 +122,7 @@ export async function refuseLocal({ shown, root }: Pick<Layout, 'shown' | 'root'
 
 /** A path without symbolic links; what is missing of it has none. */
 async function realPathOf(path: string): Promise<string> {
-  // A drive that is not there.
+  // The root, as of a drive of Windows that is not there.
   if (dirname(path) === path) return path;
   return (await ifMissing(realpath(path), undefined)) ?? join(await realPathOf(dirname(path)), basename(path));
 }

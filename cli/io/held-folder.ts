@@ -13,7 +13,7 @@ export const lockName = 'lock';
 /**
  * Creates a folder and holds it until it is released or this process ends. It is removed before the
  * release, if at all.
- * @param dataDir the data directory that it is below, if it is: it is created with its own mode
+ * @param dataDir the data directory above it, if there is one, which is created first
  * @returns undefined while another process has it
  * @throws file_unwritable, disk_full
  */

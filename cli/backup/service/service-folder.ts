@@ -72,7 +72,7 @@ export const Manifest = v.object({
 });
 export type Manifest = v.InferOutput<typeof Manifest>;
 
-/** Tells whose backup it is. Earlier versions wrote no ID of a service of 0.1.0. */
+/** Checks whose backup it is. Earlier versions wrote no ID of a service of 0.1.0. */
 export const isBackupOf = ({ serviceId }: Manifest, id: string): boolean => serviceId === '' || serviceId === id;
 
 export type Part = v.InferOutput<typeof Part>;
