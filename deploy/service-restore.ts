@@ -54,8 +54,8 @@ export async function restoreService(
 }
 
 const restoreAgain =
-  '  → put another copy of it there and run this again; where the service that was backed up is still there, ' +
-  `remove ${manifestName} and run npm run backup with this folder`;
+  '→ put another copy of each such file there and run this again; where the service that was backed up is still ' +
+  `there, remove ${manifestName} and run npm run backup with this folder`;
 
 /**
  * Restores a backup. @returns the exit code: 1 where bytes of files or whole accounts are missing
@@ -70,12 +70,13 @@ export async function restore(api: OperatorApi, dir: string, { print, signal }: 
     else if (unpinned === 'incomplete') {
       isIncomplete = true;
       const path = join(dir, fileName(account));
-      print(`✗ ${account} was not restored: ${path} is missing, unreadable or incomplete\n${restoreAgain}`);
+      print(`✗ ${account} was not restored: ${path} is missing, unreadable or incomplete`);
     } else {
       missing += unpinned.length;
       print(`${unpinned.length === 0 ? '✓' : '✗'} ${account}${unpinned.map((id) => `\n  → no bytes: ${id}`).join('')}`);
     }
   }
+  if (isIncomplete) print(restoreAgain);
   if (missing === 0) return isIncomplete ? 1 : 0;
   const lacking = `the pinning services lack the bytes of ${countText(missing, 'file')}`;
   print(`${lacking}: restore their repository, then POST /v1/operator/repair`);
